@@ -1,0 +1,1 @@
+"""The native-RLM harness that the session and recursion services share."""
