@@ -1,0 +1,1 @@
+"""The session service: Sessions, Turns, their event log, attachments and the resident RLM."""
