@@ -1,0 +1,59 @@
+"""`fleet ask`: one Turn, shown live."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import options
+from cli.conversation import Conversation, connected
+from cli.view.display import Display, make_display
+from config.policy import Policy
+from services.common.logging import configure_logging
+from services.common.process import usage_errors
+from services.common.version_guard import require_dspy
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    attach: options.Attach = None,
+    session: Annotated[str | None, typer.Option(help="Go on with this Session: sessions/{id}.")] = None,
+    timeout: Annotated[float | None, typer.Option(min=1, max=86_400, help="Seconds this Turn may take.")] = None,
+    server: Annotated[
+        str | None, typer.Option(help="Address of a running session service; else one on the same data root is used.")
+    ] = None,
+    profile: options.Profile = None,
+    config: options.ConfigFile = None,
+    overrides: options.Overrides = None,
+    data_root: options.DataRoot = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Ask a question about documents, and watch the answer being worked out. Starts what it needs."""
+    files = attach or []
+    missing = [str(path) for path in files if not path.is_file()]
+    if missing:
+        raise typer.BadParameter(f"no such file: {', '.join(missing)}", param_hint="--attach")
+    require_dspy()
+    with usage_errors():
+        policy = options.policy_of(profile, config, overrides, data_root)
+        configure_logging("error")
+        code = asyncio.run(_ask(policy, server, session, question, files, timeout, make_display(as_json)))
+    raise typer.Exit(code)
+
+
+async def _ask(
+    policy: Policy,
+    server: str | None,
+    session: str | None,
+    question: str,
+    files: list[Path],
+    timeout: float | None,
+    display: Display,
+) -> int:
+    with display:
+        async with connected(policy, server, display.progress) as client:
+            conversation = Conversation(client, session)
+            return await conversation.turn(question, files, timeout, display)

@@ -1,0 +1,1 @@
+"""The checks of `fleet doctor`, each a real use of the part that it checks."""

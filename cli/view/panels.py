@@ -1,0 +1,98 @@
+"""The parts of the display: a step, the children side by side, the budget meter, the answer."""
+
+from __future__ import annotations
+
+from rich.columns import Columns
+from rich.console import Group, RenderableType
+from rich.markdown import Markdown
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.rule import Rule
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from cli.view.picture import Child, Picture, Step
+
+OUTPUT_LINES = 24
+"""Lines of a step's output that are shown; the events hold all of it."""
+
+DIMENSIONS = ("iterations", "llm_calls", "child_calls", "tool_calls", "output_bytes", "seconds")
+
+_STATUS = {
+    "running": ("●", "cyan"),
+    "completed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "timed_out": ("⏱", "yellow"),
+    "cancelled": ("■", "yellow"),
+    "not_started": ("–", "dim"),
+}
+
+
+def step_panel(step: Step) -> RenderableType:
+    """A step: what it was for, its code, what it printed."""
+    parts: list[RenderableType] = []
+    if step.reasoning:
+        parts.append(Text(step.reasoning.strip(), style="italic"))
+    if step.code:
+        parts.append(Syntax(step.code.strip(), "python", theme="ansi_dark", word_wrap=True, background_color="default"))
+    if step.output.strip():
+        parts += [Rule(style="dim"), Text(_clip(step.output), style="red" if step.error else "dim")]
+    seconds = f" · {step.duration_ms / 1000:.1f} s" if step.duration_ms else ""
+    of = f" of {step.of}" if step.of else ""
+    return Panel(Group(*parts), title=f"step {step.number}{of}{seconds}", title_align="left", border_style="blue")
+
+
+def children_columns(children: list[Child]) -> RenderableType:
+    """The children of a batch, side by side."""
+    return Columns([_child_panel(child) for child in children], equal=True, expand=True)
+
+
+def budget_meter(picture: Picture) -> RenderableType:
+    """What is spent of each dimension."""
+    table = Table.grid(padding=(0, 1))
+    shown = [name for name in DIMENSIONS if name in picture.budget]
+    for name in shown:
+        used, limit = picture.budget[name]
+        style = "red" if used >= limit else "yellow" if used * 4 >= limit * 3 else "green"
+        bar = ProgressBar(total=max(limit, 1), completed=min(used, limit), width=16, complete_style=style)
+        table.add_row(Text(name, style="dim"), bar, Text(f"{used:,} / {limit:,}", style="dim"))
+    return Panel(table, title="budget", title_align="left", border_style="dim", expand=False)
+
+
+def answer_panel(picture: Picture) -> RenderableType:
+    """The answer, or why there is none."""
+    if picture.end == "completed":
+        return Panel(Markdown(picture.answer), title="answer", title_align="left", border_style="green")
+    what = picture.error or "the Turn ended without an answer"
+    return Panel(Text(what), title=picture.end.replace("_", " "), title_align="left", border_style="red")
+
+
+def summary_line(picture: Picture) -> Text:
+    """Time, calls, tokens and how the answer was taken."""
+    calls = sum(int(model["calls"]) for model in picture.usage)
+    tokens = sum(int(model["prompt_tokens"]) + int(model["completion_tokens"]) for model in picture.usage)
+    how = f" · {picture.termination}" if picture.termination else ""
+    seconds = picture.duration_ms / 1000
+    return Text(f"{seconds:.1f} s · {calls} model calls · {tokens:,} tokens{how} · {picture.turn}", style="dim")
+
+
+def _child_panel(child: Child) -> RenderableType:
+    mark, style = _STATUS.get(child.status, ("?", "dim"))
+    lines = [Text(child.task.strip() or "…", overflow="ellipsis")]
+    if child.status == "running":
+        lines.append(Text(f"step {child.iterations}: {child.doing}" if child.iterations else child.doing, style="dim"))
+    elif child.doing:
+        lines.append(Text(child.doing, style="red"))
+    else:
+        cleanup = f", sandbox gone: {child.cleanup}" if child.cleanup else ""
+        lines.append(Text(f"{child.iterations} steps, {len(child.evidence)} pieces of evidence{cleanup}", style="dim"))
+    title = Text(f"{mark} child {child.index + 1}", style=style)
+    return Panel(Group(*lines), title=title, title_align="left", border_style=style)
+
+
+def _clip(text: str) -> str:
+    lines = text.strip("\n").splitlines()
+    if len(lines) <= OUTPUT_LINES:
+        return "\n".join(lines)
+    return "\n".join([*lines[:OUTPUT_LINES], f"… {len(lines) - OUTPUT_LINES} more lines"])

@@ -1,0 +1,1 @@
+"""REST and SSE over the gRPC contracts, and the web console. Holds no state of its own."""
