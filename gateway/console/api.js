@@ -29,6 +29,7 @@ export const ready = () => fetch("/readyz").then((response) => response.ok, () =
 export const listSessions = () => call("GET", "/v1/sessions?page_size=100");
 export const createSession = (title) => call("POST", "/v1/sessions", json({ title }));
 export const listTurns = (session) => call("GET", `/v1/sessions/${session}/turns?page_size=200`);
+export const storedEvents = (turn) => call("GET", `/v1/turns/${turn}/events?stream=false`);
 export const cancelTurn = (turn) => call("POST", `/v1/turns/${turn}:cancel`);
 
 export function upload(file) {

@@ -55,12 +55,15 @@ function follow(turn) {
     draw(root, picture);
     if (atEnd) list.scrollTop = list.scrollHeight;
   };
-  draw(root, picture);
-  state.stops.push(api.watch(turn.id, (event) => {
+  const onEvent = (event) => {
     take(picture, event);
     if (picture.end && state.running === turn.id) setRunning(null);
     if (!scheduled) { scheduled = true; requestAnimationFrame(redraw); }
-  }));
+  };
+  draw(root, picture);
+  // Browsers allow few open connections to one host, so only a running Turn keeps one.
+  if (live) state.stops.push(api.watch(turn.id, onEvent));
+  else api.storedEvents(turn.id).then((events) => events.forEach(onEvent)).catch(report);
 }
 
 function showFiles() {
