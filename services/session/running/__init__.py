@@ -1,0 +1,1 @@
+"""Running Turns: resident runtimes, the life of a Turn, the Root's tools, and recovery after a restart."""
