@@ -11,9 +11,7 @@ import typer
 from config.loader import load
 from config.policy import Policy
 
-Profile = Annotated[
-    str | None, typer.Option(help="Profile; else FLEET_PROFILE, else the file's default.")
-]
+Profile = Annotated[str | None, typer.Option(help="Profile; else FLEET_PROFILE, else the file's default.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="Another policy file.", dir_okay=False)]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key; may be repeated.")

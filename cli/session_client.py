@@ -7,7 +7,7 @@ import mimetypes
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from uuid import uuid4
 
 import grpc
@@ -74,7 +74,7 @@ class SessionClient:
         if timeout_seconds is not None:
             request.timeout.CopyFrom(Duration())
             request.timeout.FromNanoseconds(int(timeout_seconds * 1e9))
-        call = self._sessions.RunTurn(request)
+        call: grpc.aio.UnaryStreamCall[Any, TurnEventBatch] = self._sessions.RunTurn(request)
         turn, seen = "", 0
         for resumes in range(MAX_RESUMES + 1):
             try:
@@ -92,7 +92,7 @@ class SessionClient:
         await self._sessions.CancelTurn(session_service_pb2.CancelTurnRequest(name=turn))
 
 
-async def _events(call: grpc.aio.UnaryStreamCall[object, TurnEventBatch]) -> AsyncIterator[TurnEvent]:
+async def _events(call: grpc.aio.UnaryStreamCall[Any, TurnEventBatch]) -> AsyncIterator[TurnEvent]:
     try:
         async for batch in call:
             for event in batch.events:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import grpc.aio
 from fastapi import Depends, Request
 from fleet.session.v1.attachment_service_pb2_grpc import AttachmentServiceStub
 from fleet.session.v1.session_service_pb2_grpc import SessionServiceStub
+
+if TYPE_CHECKING:
+    from fleet.session.v1.attachment_service_pb2_grpc import AttachmentServiceAsyncStub
+    from fleet.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
 
 
 @dataclass(frozen=True)
@@ -16,8 +20,8 @@ class Backends:
     """Stubs of the session service over one channel."""
 
     channel: grpc.aio.Channel
-    sessions: SessionServiceStub
-    attachments: AttachmentServiceStub
+    sessions: SessionServiceAsyncStub
+    attachments: AttachmentServiceAsyncStub
 
     @classmethod
     def over(cls, channel: grpc.aio.Channel) -> Backends:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -107,7 +108,7 @@ def _invalid(error: RequestValidationError) -> FleetError:
 
 def _http_problem(error: HTTPException, request: Request) -> Response:
     """Routing failures (no such path, wrong method), which have no reason of the catalogue."""
-    body = {
+    body: dict[str, Any] = {
         "type": "about:blank",
         "title": HTTPStatus(error.status_code).phrase,
         "status": error.status_code,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
 from fastapi.responses import Response, StreamingResponse
 from fleet.session.v1.session_service_pb2 import WatchTurnRequest
-from fleet.session.v1.session_service_pb2_grpc import SessionServiceStub
 from fleet.session.v1.turn_event_pb2 import TurnEventBatch
 
 from gateway.events import frames
 from services.common.event_json import TERMINAL, event_type
+
+if TYPE_CHECKING:
+    from fleet.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
 
 SILENCE_SECONDS = 15.0
 """A comment is sent after so much silence, since proxies cut quiet connections."""
@@ -34,7 +36,7 @@ class EventStream:
     The stream ends after the Turn's last event, when the client goes, or with `retry: 500` when the gateway drains.
     """
 
-    def __init__(self, sessions: SessionServiceStub, draining: asyncio.Event) -> None:
+    def __init__(self, sessions: SessionServiceAsyncStub, draining: asyncio.Event) -> None:
         self._sessions = sessions
         self._draining = draining
         self._turn = ""
@@ -59,7 +61,7 @@ class EventStream:
         return StreamingResponse(self._body(call, first), media_type="text/event-stream", headers=HEADERS)
 
     async def _body(self, call: Call, first: TurnEventBatch) -> AsyncIterator[bytes]:
-        draining = asyncio.ensure_future(self._draining.wait())
+        draining: asyncio.Future[Any] = asyncio.ensure_future(self._draining.wait())
         try:
             yield self._take(first)
             resumes = 0
@@ -78,7 +80,7 @@ class EventStream:
             draining.cancel()
             call.cancel()
 
-    async def _pieces(self, call: Call, draining: asyncio.Future[bool]) -> AsyncIterator[bytes]:
+    async def _pieces(self, call: Call, draining: asyncio.Future[Any]) -> AsyncIterator[bytes]:
         reading: asyncio.Future[Any] | None = None
         try:
             while not self._ended:

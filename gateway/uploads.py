@@ -16,9 +16,6 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from services.common.errors import FieldViolation, FleetError
 
-MAX_HEADER_BYTES = 8192
-"""Most bytes of one part's headers."""
-
 
 @dataclass(frozen=True)
 class Upload:
@@ -76,7 +73,6 @@ class _MultipartFile:
         )
         self._headers: dict[bytes, bytes] = {}
         self._field = self._value = b""
-        self._header_bytes = 0
         self._chunks: deque[bytes] = deque()
         self._filename: str | None = None
         self._content_type = ""
@@ -112,19 +108,13 @@ class _MultipartFile:
         return False
 
     def _on_part_begin(self) -> None:
-        self._headers, self._header_bytes = {}, 0
+        self._headers = {}
 
     def _on_header_field(self, data: bytes, start: int, end: int) -> None:
-        self._field += self._bounded(data[start:end])
+        self._field += data[start:end]
 
     def _on_header_value(self, data: bytes, start: int, end: int) -> None:
-        self._value += self._bounded(data[start:end])
-
-    def _bounded(self, piece: bytes) -> bytes:
-        self._header_bytes += len(piece)
-        if self._header_bytes > MAX_HEADER_BYTES:
-            raise _invalid("file", f"a part's headers are longer than {MAX_HEADER_BYTES} bytes")
-        return piece
+        self._value += data[start:end]
 
     def _on_header_end(self) -> None:
         self._headers[self._field.lower()] = self._value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from fleet.common.v1 import budget_pb2
 from fleet.recursion.v1 import child_pb2, recursion_service_pb2
@@ -14,6 +15,9 @@ from cli.doctor.check import TIMEOUT_SECONDS, CheckFailed
 from cli.doctor.sandbox import leased
 from services.common.channel import open_channel
 from services.common.ids import new_id
+
+if TYPE_CHECKING:
+    from fleet.recursion.v1.recursion_service_pb2_grpc import RecursionServiceAsyncStub
 
 TASK = "Answer with the word ready."
 
@@ -56,7 +60,7 @@ def _open_request(turn: str) -> recursion_service_pb2.OpenTurnRequest:
 
 
 async def _run_child(
-    stub: RecursionServiceStub, turn: str, lease: lease_pb2.Lease, metadata: tuple[tuple[str, str], ...]
+    stub: RecursionServiceAsyncStub, turn: str, lease: lease_pb2.Lease, metadata: tuple[tuple[str, str], ...]
 ) -> child_pb2.ChildOutcome:
     request = recursion_service_pb2.RunChildrenRequest(
         turn=turn,

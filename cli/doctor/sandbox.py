@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import grpc.aio
 from fleet.sandbox.v1 import attach_pb2, lease_pb2, sandbox_service_pb2
@@ -15,11 +16,14 @@ from cli.doctor.check import TIMEOUT_SECONDS, CheckFailed
 from services.common.channel import open_channel
 from services.common.ids import new_id
 
+if TYPE_CHECKING:
+    from fleet.sandbox.v1.sandbox_service_pb2_grpc import SandboxServiceAsyncStub
+
 CODE = b"print(double(21))"
 
 
 @contextlib.asynccontextmanager
-async def leased(stub: SandboxServiceStub, kind: lease_pb2.LeaseKind.ValueType) -> AsyncIterator[lease_pb2.Lease]:
+async def leased(stub: SandboxServiceAsyncStub, kind: lease_pb2.LeaseKind.ValueType) -> AsyncIterator[lease_pb2.Lease]:
     """A lease that is released at the end.
 
     Raises:

@@ -31,12 +31,12 @@ async def blobs(policy: Policy) -> str:
     """The blob store takes a document, gives it back unchanged, and deletes it."""
     store = BlobStore(policy.storage.blobs)
     key = f"doctor/{new_id()}"
-    stored = await store.put_stream(key, _probe())
+    _size, sha256 = await store.put_stream(key, _probe())
     try:
         read = b"".join([chunk async for chunk in store.get_stream(key)])
     finally:
         await store.delete(key)
-    if read != PROBE or stored.sha256 != hashlib.sha256(PROBE).hexdigest():
+    if read != PROBE or sha256 != hashlib.sha256(PROBE).hexdigest():
         raise CheckFailed("a document came back changed")
     return "wrote, read and deleted a document"
 

@@ -38,7 +38,9 @@ async def metrics() -> Response:
 async def _session_status(services: BackendsDep) -> str:
     stub = health_pb2_grpc.HealthStub(services.channel)
     try:
-        answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=READY_TIMEOUT_SECONDS)
+        answer = await stub.Check(  # type: ignore[attr-defined] # the stub package leaves methods out
+            health_pb2.HealthCheckRequest(), timeout=READY_TIMEOUT_SECONDS
+        )
     except grpc.aio.AioRpcError:
         return "session service unreachable"
     serving = answer.status == health_pb2.HealthCheckResponse.SERVING

@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 
 from fleet.common.v1 import error_reason_pb2
-from google.rpc import code_pb2  # type: ignore[import-untyped]
+from google.rpc import code_pb2
 
 DOMAIN = "fleet"
 """The domain of every `google.rpc.ErrorInfo` that a service sends."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import grpc
 from google.protobuf import duration_pb2
 from google.protobuf.message import DecodeError
-from google.rpc import code_pb2, error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from services.common.errors import DOMAIN, FieldViolation, FleetError, reasons
 
