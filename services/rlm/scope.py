@@ -22,6 +22,8 @@ AsyncToolHandler = Callable[..., Awaitable[JsonValue]]
 
 _current: ContextVar[InvocationScope | None] = ContextVar("rlm_scope", default=None)
 
+_OVER = "This Turn is over; nothing of it can act any more."
+
 _ADVICE: Mapping[Dimension, str] = {
     Dimension.LLM_CALLS: "Use Python on what you have, or call SUBMIT.",
     Dimension.TOOL_CALLS: "Call SUBMIT with what you have.",
@@ -97,6 +99,10 @@ class InvocationScope:
         """Whether the invocation was stopped from outside or ran out of time."""
         return self._failure is not None
 
+    def failure(self) -> FleetError:
+        """Why the invocation was stopped; that it is over when it was not."""
+        return self._failure or FleetError("TURN_CANCELLED", _OVER)
+
     def emit(self, event: RlmEvent) -> None:
         """Pass `event` on, unless the invocation is over."""
         if not self._ended:
@@ -135,7 +141,7 @@ class InvocationScope:
         if self._failure is not None:
             raise self._failure
         if self._ended:
-            raise FleetError("TURN_CANCELLED", "This Turn is over; nothing of it can act any more.")
+            raise self.failure()
 
     def reserve(self, dimension: Dimension, amount: int) -> Reservation:
         """Ask the gate for `amount` units, telling about the budget and finalizing when it is spent.

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from services.common.text import clean
 from services.rlm.events import Code, IterationCompleted, IterationStarted, Reasoning, RlmEvent
 
 UNREAD_CODE = "[Error] The code block could not be read as Python."
@@ -67,13 +68,13 @@ class Steps:
         """Note the current step's reasoning and proposed code: called by the callbacks when the action has arrived."""
         self._reasoning = text
         self._proposed = code
-        self._emit(Reasoning(self.iteration, text))
+        self._emit(Reasoning(self.iteration, clean(text)))
 
     def running(self, code: str) -> int:
         """Note that `code` is about to run as the current step, beginning one if need be; return the step's number."""
         if not self._open:
             self.begin()
-        self._emit(Code(self.iteration, code))
+        self._emit(Code(self.iteration, clean(code)))
         return self.iteration
 
     def complete(self, code: str, output: str, *, ran: bool = True) -> None:
