@@ -55,6 +55,16 @@ def attachment_in_use(attachment_id: str, session_id: str, turn_id: str) -> Flee
     )
 
 
+def skill_not_found(skill_id: str) -> FleetError:
+    """No such Skill."""
+    return FleetError("SKILL_NOT_FOUND", f"There is no Skill {skill_id}.", {"skill": skill_id})
+
+
+def artifact_not_found(name: str) -> FleetError:
+    """No such artifact in the caller's workspace."""
+    return FleetError("ARTIFACT_NOT_FOUND", f"There is no {name}.")
+
+
 def not_owner(session_id: str, address: str) -> FleetError:
     """Another replica owns the Session."""
     message = f"sessions/{session_id} is owned by another replica."

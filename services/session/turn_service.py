@@ -1,0 +1,222 @@
+"""Use cases of Turns."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import replace
+
+from fleet.session.v1 import turn_event_pb2 as pb
+
+from config.policy import Policy
+from services.common.clock import Clock
+from services.common.errors import FleetError
+from services.common.ids import new_id
+from services.session import event_payloads, limits, pages, refusals
+from services.session.capacity import Capacity
+from services.session.event_log import EventLog
+from services.session.fingerprints import fingerprint
+from services.session.ownership import SessionOwner
+from services.session.pages import Page
+from services.session.sessions import Session, SessionState
+from services.session.store import Store
+from services.session.supervision import TurnSupervisor
+from services.session.takeover import Takeover
+from services.session.turn_log import make_event
+from services.session.turns import Turn, TurnInput, TurnJob, TurnState
+
+CANCEL_SECONDS = 2.0
+"""How long a cancel waits for its Turn to end before it returns the Turn as it is."""
+
+_log = logging.getLogger(__name__)
+
+
+class TurnService:
+    """Admits, reads, watches and cancels Turns."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        store: Store,
+        events: EventLog,
+        owner: SessionOwner,
+        takeover: Takeover,
+        capacity: Capacity,
+        supervisor: TurnSupervisor,
+        clock: Clock,
+    ) -> None:
+        self._policy = policy
+        self._store = store
+        self._events = events
+        self._owner = owner
+        self._takeover = takeover
+        self._capacity = capacity
+        self._supervisor = supervisor
+        self._clock = clock
+        self._tasks: set[asyncio.Task[Turn]] = set()
+
+    async def run(
+        self, workspace: str, session_id: str, request_id: str, given: TurnInput, patience: float | None = None
+    ) -> Turn:
+        """Start a Turn, or find the one that the request id belongs to.
+
+        Args:
+            workspace: the caller's.
+            session_id: the Session.
+            request_id: the client's.
+            given: what the client chose.
+            patience: seconds until the caller's deadline, or None.
+
+        Raises:
+            FleetError: SESSION_NOT_FOUND, REQUEST_ID_REUSED, INVALID_ARGUMENT, SESSION_ARCHIVED, SKILL_NOT_FOUND,
+                TURN_IN_PROGRESS, ATTACHMENT_NOT_FOUND, NOT_OWNER, CAPACITY_EXHAUSTED.
+        """
+        session = await self._store.sessions.get(workspace, session_id)
+        mark = fingerprint(given)
+        earlier = await self._store.turns.find_request(session_id, request_id)
+        if earlier is not None:
+            return _same(earlier, mark)
+        turn = Turn(
+            id=new_id(),
+            session=session_id,
+            workspace=workspace,
+            request_id=request_id,
+            fingerprint=mark,
+            epoch=0,
+            state=TurnState.QUEUED,
+            input=given,
+            limits=limits.limits_of(self._policy, given),
+            create_time=self._clock.now(),
+        )
+        epoch = await self._check(session, turn)
+        await self._capacity.acquire(self._patience(patience))
+        # Once a Turn is stored it must be started, also when the caller has gone in between.
+        return await asyncio.shield(self._own(self._admit(replace(turn, epoch=epoch))))
+
+    async def get(self, workspace: str, turn_id: str, session_id: str | None = None) -> Turn:
+        """A Turn.
+
+        Raises:
+            FleetError: TURN_NOT_FOUND.
+        """
+        return await self._store.turns.get(workspace, turn_id, session_id)
+
+    async def page(self, workspace: str, session_id: str, size: int, token: str) -> Page[Turn]:
+        """A page of a Session's Turns, oldest first.
+
+        Raises:
+            FleetError: SESSION_NOT_FOUND, PAGE_TOKEN_INVALID.
+        """
+        await self._store.sessions.get(workspace, session_id)
+        scope = f"turns:{session_id}"
+        count = pages.page_size(size)
+        found = await self._store.turns.page(session_id, pages.decode(scope, token), count + 1)
+        return pages.page_of(scope, found, count, lambda each: (each.create_time, each.id))
+
+    async def watch(self, turn: Turn, after: int, *, snapshot: bool = False) -> AsyncIterator[list[pb.TurnEvent]]:
+        """A Turn's events after a sequence: what is stored, then, unless `snapshot`, live ones to the last.
+
+        Raises:
+            FleetError: SEQUENCE_OUT_OF_RANGE, when the Turn has ended before `after`.
+        """
+        if turn.state.terminal and after > 0:
+            last = await self._store.events.last_sequence(turn.id)
+            if after > last:
+                raise refusals.sequence_out_of_range(after, last)
+        async for events in self._events.watch(turn, after, snapshot=snapshot):
+            yield events
+
+    async def cancel(self, workspace: str, turn_id: str, session_id: str | None = None) -> Turn:
+        """Cancel a running Turn and return it, ended where that takes no longer than a moment.
+
+        Raises:
+            FleetError: TURN_NOT_FOUND, or NOT_OWNER.
+        """
+        turn = await self._store.turns.get(workspace, turn_id, session_id)
+        if turn.state.terminal:
+            return turn
+        if turn.epoch < await self._owner.claim(turn.session):
+            await self._takeover.settle(turn)
+        elif self._supervisor.cancel(turn.id):
+            await self._supervisor.ended(turn.id, CANCEL_SECONDS)
+        return await self._store.turns.get(workspace, turn_id)
+
+    def cancel_soon(self, turn: Turn) -> None:
+        """Cancel a Turn whose client has gone, in the background."""
+        self._own(self.cancel(turn.workspace, turn.id))
+
+    async def stop(self) -> None:
+        """Return when no background work is left."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    async def _check(self, session: Session, turn: Turn) -> int:
+        """Refuse what can be refused before a place is waited for; returns the ownership epoch."""
+        if session.state is SessionState.ARCHIVED:
+            raise refusals.session_archived(session.id)
+        if turn.input.skills:
+            raise refusals.skill_not_found(turn.input.skills[0].id)
+        epoch = await self._owner.claim(session.id)
+        if session.running_turn is not None:
+            await self._make_way(session, session.running_turn, epoch)
+        await self._store.attachments.get_all(turn.workspace, turn.input.attachments)
+        return epoch
+
+    async def _make_way(self, session: Session, turn_id: str, epoch: int) -> None:
+        """Settle the Session's running Turn if its owner is gone.
+
+        Raises:
+            FleetError: TURN_IN_PROGRESS.
+        """
+        running = await self._store.turns.get(session.workspace, turn_id)
+        if running.state.terminal:
+            return
+        if running.epoch >= epoch:
+            raise refusals.turn_in_progress(session.id, turn_id)
+        await self._takeover.settle(running)
+
+    async def _admit(self, turn: Turn) -> Turn:
+        """Store a Turn that holds a place, and start it; the place is given back when it isn't started."""
+        llm = self._policy.llm
+        turn = replace(turn, budget=turn.limits.lines())
+        started = event_payloads.started(turn, llm.root.model, llm.sub.model)
+        first = make_event(turn.name, 1, turn.create_time, "turn_started", started)
+        try:
+            admitted = await self._store.admission.admit(turn, [first])
+        except BaseException:
+            self._capacity.release()
+            raise
+        if not admitted.fresh:
+            self._capacity.release()
+            return _same(admitted.turn, turn.fingerprint)
+        deadline = self._clock.monotonic() + limits.seconds_of(self._policy, turn.input)
+        job = TurnJob(admitted.turn, admitted.session, turn.epoch, admitted.attachments, deadline)
+        self._supervisor.start(job, next_sequence=2)
+        return admitted.turn
+
+    def _patience(self, patience: float | None) -> float:
+        longest = self._policy.runtime.queue_seconds
+        return longest if patience is None else min(longest, patience * 0.9)
+
+    def _own(self, work: Coroutine[None, None, Turn]) -> asyncio.Task[Turn]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[Turn]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, FleetError):
+            _log.error("background work of a Turn failed", exc_info=error)
+
+
+def _same(earlier: Turn, mark: str) -> Turn:
+    """The Turn that a request id belongs to already.
+
+    Raises:
+        FleetError: REQUEST_ID_REUSED, when its input is another.
+    """
+    if earlier.fingerprint != mark:
+        raise refusals.request_id_reused(earlier.request_id, earlier.session, earlier.id)
+    return earlier
