@@ -264,19 +264,25 @@ class BrokerInterpreter:
 
     def _spend_output(self, scope: InvocationScope, done: attach_pb2.Done) -> None:
         amount = min(done.output_bytes, self._limits.kept_bytes)
-        while amount:
-            try:
-                scope.reserve(Dimension.OUTPUT_BYTES, amount)
-            except FleetError as error:
-                if error.reason != "BUDGET_EXHAUSTED":
-                    raise
-                # What was printed was printed: the rest of the budget goes, and with it the work.
-                left = int(error.metadata.get("limit", 0)) - int(error.metadata.get("used", 0))
-                amount = min(max(0, left), amount - 1)
-                if amount == 0:
-                    scope.exhausted(Dimension.OUTPUT_BYTES)
-            else:
-                return
+        if amount and not _granted(scope, amount):
+            # What was printed was printed: the rest of the budget goes, and with it the work.
+            scope.exhausted(Dimension.OUTPUT_BYTES)
+
+
+def _granted(scope: InvocationScope, amount: int) -> bool:
+    """Spend `amount` output bytes, or what is left of them."""
+    wanted = amount
+    while amount > 0:
+        try:
+            scope.reserve(Dimension.OUTPUT_BYTES, amount)
+        except FleetError as error:
+            if error.reason != "BUDGET_EXHAUSTED":
+                raise
+            left = int(error.metadata.get("limit", 0)) - int(error.metadata.get("used", 0))
+            amount = min(left, amount - 1)
+        else:
+            return amount == wanted
+    return False
 
 
 def _deltas(scope: InvocationScope) -> Callable[[Any, str], None]:
