@@ -39,7 +39,10 @@ class Terms:
 class SessionOwner:
     """This replica as an owner of Sessions.
 
-    Owned by the composition root: `start()` once it is reachable at its address, `await stop()` after the last Turn.
+    Owned by the composition root: `start()` before the first call, `await stop()` after the last Turn.
+
+    Attributes:
+        address: where this replica is called, as other replicas tell it.
     """
 
     def __init__(self, store: Store, clock: Clock, owner: str, terms: Terms) -> None:
@@ -48,7 +51,7 @@ class SessionOwner:
         self._clock = clock
         self._owner = owner
         self._terms = terms
-        self._address = ""
+        self.address = ""
         self._used: dict[str, float] = {}
         self._pins: Counter[str] = Counter()
         self._task: asyncio.Task[None] | None = None
@@ -69,7 +72,7 @@ class SessionOwner:
             on_lost: is told the Sessions that another replica has taken.
             take_over: settles a Turn that its owner has abandoned.
         """
-        self._address = address
+        self.address = address
         if alone:
             await self._store.owners.expire_others(self._owner, self._clock.now())
         self._task = asyncio.create_task(self._beat_forever(on_lost, take_over), name="session-ownership")
@@ -92,7 +95,7 @@ class SessionOwner:
         """
         now = self._clock.now()
         expires = now + timedelta(seconds=self._terms.lease_seconds)
-        wanted = Ownership(session_id, self._owner, self._address, 1, expires)
+        wanted = Ownership(session_id, self._owner, self.address, 1, expires)
         held = await self._store.owners.claim(wanted, now)
         if held.owner != self._owner:
             raise not_owner(session_id, held.address)

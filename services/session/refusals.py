@@ -93,3 +93,8 @@ def page_token_invalid() -> FleetError:
     violation = FieldViolation("page_token", "must be a next_page_token of the same list")
     message = "The page token was not made by this list."
     return FleetError("PAGE_TOKEN_INVALID", message, violations=[violation])
+
+
+def unimplemented(method: str) -> FleetError:
+    """A method of the contract without behaviour in this release."""
+    return FleetError("UNIMPLEMENTED", f"{method} has no behaviour in this release.", {"method": method})

@@ -96,3 +96,25 @@ class TurnRecovery(Protocol):
         finishes the work.
         """
         ...
+
+
+class TurnEngine(Protocol):
+    """The whole part that runs Turns, as the composition root holds it."""
+
+    @property
+    def runner(self) -> TurnRunner:
+        """Runs Turns; usable from `open` on."""
+        ...
+
+    @property
+    def recovery(self) -> TurnRecovery:
+        """Cleans up after replicas that are gone; usable from `open` on."""
+        ...
+
+    async def open(self) -> None:
+        """Pay one-off costs before the service is ready; bounded in time."""
+        ...
+
+    async def close(self) -> None:
+        """Close channels and threads, after `drain`; also when `open` failed."""
+        ...

@@ -1,5 +1,7 @@
 """fleet.session.v1.ArtifactService: no Turn can publish a file yet, so there is none to be found."""
 
+# ruff: noqa: N802  The contract names the methods.
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
@@ -23,11 +25,11 @@ class ArtifactServicer(artifact_service_pb2_grpc.ArtifactServiceServicer):
     def __init__(self, turns: TurnService) -> None:
         self._turns = turns
 
-    async def GetArtifact(self, request: pb.GetArtifactRequest, context: Context) -> pb.Artifact:  # noqa: N802
+    async def GetArtifact(self, request: pb.GetArtifactRequest, context: Context) -> pb.Artifact:
         """There is no such artifact."""
         raise artifact_not_found(request.name)
 
-    async def ListArtifacts(self, request: pb.ListArtifactsRequest, context: Context) -> pb.ListArtifactsResponse:  # noqa: N802
+    async def ListArtifacts(self, request: pb.ListArtifactsRequest, context: Context) -> pb.ListArtifactsResponse:
         """The artifacts of a Turn: none."""
         session_id, turn_id = names.turn_ids(request.parent)
         await self._turns.get(current_principal().workspace, turn_id, session_id)
@@ -35,7 +37,7 @@ class ArtifactServicer(artifact_service_pb2_grpc.ArtifactServiceServicer):
             raise page_token_invalid()
         return pb.ListArtifactsResponse()
 
-    async def DownloadArtifact(  # noqa: N802
+    async def DownloadArtifact(
         self, request: pb.DownloadArtifactRequest, context: Context
     ) -> AsyncIterator[pb.DownloadArtifactResponse]:
         """There is no such artifact."""

@@ -1,5 +1,7 @@
 """fleet.session.v1.AttachmentService over the use cases: translation, nothing else."""
 
+# ruff: noqa: N802  The contract names the methods.
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
@@ -24,7 +26,7 @@ class AttachmentServicer(attachment_service_pb2_grpc.AttachmentServiceServicer):
     def __init__(self, attachments: AttachmentService) -> None:
         self._attachments = attachments
 
-    async def UploadAttachment(  # noqa: N802
+    async def UploadAttachment(
         self, request_iterator: AsyncIterator[pb.UploadAttachmentRequest], context: Context
     ) -> pb.Attachment:
         """Take a document: metadata, then bytes."""
@@ -42,25 +44,23 @@ class AttachmentServicer(attachment_service_pb2_grpc.AttachmentServiceServicer):
         stored = await self._attachments.upload(current_principal().workspace, declared, _chunks(requests))
         return translate.attachment_message(stored)
 
-    async def GetAttachment(self, request: pb.GetAttachmentRequest, context: Context) -> pb.Attachment:  # noqa: N802
+    async def GetAttachment(self, request: pb.GetAttachmentRequest, context: Context) -> pb.Attachment:
         """Return an attachment's metadata."""
         found = await self._attachments.get(current_principal().workspace, names.attachment_id(request.name))
         return translate.attachment_message(found)
 
-    async def ListAttachments(  # noqa: N802
-        self, request: pb.ListAttachmentsRequest, context: Context
-    ) -> pb.ListAttachmentsResponse:
+    async def ListAttachments(self, request: pb.ListAttachmentsRequest, context: Context) -> pb.ListAttachmentsResponse:
         """List the workspace's attachments."""
         page = await self._attachments.page(current_principal().workspace, request.page_size, request.page_token)
         messages = [translate.attachment_message(each) for each in page.items]
         return pb.ListAttachmentsResponse(attachments=messages, next_page_token=page.next_token)
 
-    async def DeleteAttachment(self, request: pb.DeleteAttachmentRequest, context: Context) -> Empty:  # noqa: N802
+    async def DeleteAttachment(self, request: pb.DeleteAttachmentRequest, context: Context) -> Empty:
         """Delete an attachment and its bytes."""
         await self._attachments.delete(current_principal().workspace, names.attachment_id(request.name))
         return Empty()
 
-    async def DownloadAttachment(  # noqa: N802
+    async def DownloadAttachment(
         self, request: pb.DownloadAttachmentRequest, context: Context
     ) -> AsyncIterator[pb.DownloadAttachmentResponse]:
         """Stream an attachment's bytes."""

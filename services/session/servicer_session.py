@@ -1,5 +1,7 @@
 """fleet.session.v1.SessionService over the use cases: translation, nothing else."""
 
+# ruff: noqa: N802  The contract names the methods.
+
 from __future__ import annotations
 
 import re
@@ -32,18 +34,18 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         self._sessions = sessions
         self._turns = turns
 
-    async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> session_pb2.Session:  # noqa: N802
+    async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> session_pb2.Session:
         """Make a Session."""
         given = request.session
         workspace = current_principal().workspace
         return translate.session_message(await self._sessions.create(workspace, given.title, dict(given.labels)))
 
-    async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> session_pb2.Session:  # noqa: N802
+    async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> session_pb2.Session:
         """Return a Session."""
         found = await self._sessions.get(current_principal().workspace, names.session_id(request.name))
         return translate.session_message(found)
 
-    async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:  # noqa: N802
+    async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
         """List the workspace's Sessions."""
         state = translate.session_state(request.state)
         workspace = current_principal().workspace
@@ -51,7 +53,7 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         messages = [translate.session_message(each) for each in page.items]
         return pb.ListSessionsResponse(sessions=messages, next_page_token=page.next_token)
 
-    async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> session_pb2.Session:  # noqa: N802
+    async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> session_pb2.Session:
         """Change the fields of a Session that the mask names."""
         given = request.session
         if not _SESSION_NAME.fullmatch(given.name):
@@ -61,12 +63,12 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         changed = await self._sessions.update(workspace, names.session_id(given.name), patch, given.etag)
         return translate.session_message(changed)
 
-    async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> Empty:  # noqa: N802
+    async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> Empty:
         """Delete a Session with all that is in it."""
         await self._sessions.delete(current_principal().workspace, names.session_id(request.name))
         return Empty()
 
-    async def RunTurn(  # noqa: N802
+    async def RunTurn(
         self, request: pb.RunTurnRequest, context: Context
     ) -> AsyncIterator[turn_event_pb2.TurnEventBatch]:
         """Start a Turn and stream its events; a stream that ends early cancels the Turn where that was asked."""
@@ -80,11 +82,11 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
             if not whole and request.on_disconnect == turn_pb2.ON_DISCONNECT_CANCEL:
                 self._turns.cancel_soon(turn)
 
-    async def CreateTurn(self, request: pb.RunTurnRequest, context: Context) -> turn_pb2.Turn:  # noqa: N802
+    async def CreateTurn(self, request: pb.RunTurnRequest, context: Context) -> turn_pb2.Turn:
         """Start a Turn and return it."""
         return translate.turn_message(await self._run(request, context))
 
-    async def WatchTurn(  # noqa: N802
+    async def WatchTurn(
         self, request: pb.WatchTurnRequest, context: Context
     ) -> AsyncIterator[turn_event_pb2.TurnEventBatch]:
         """Stream a Turn's events after a sequence."""
@@ -92,11 +94,11 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         async for events in self._turns.watch(turn, request.after_sequence, snapshot=request.snapshot):
             yield turn_event_pb2.TurnEventBatch(events=events)
 
-    async def GetTurn(self, request: pb.GetTurnRequest, context: Context) -> turn_pb2.Turn:  # noqa: N802
+    async def GetTurn(self, request: pb.GetTurnRequest, context: Context) -> turn_pb2.Turn:
         """Return a Turn."""
         return translate.turn_message(await self._turn(request.name))
 
-    async def ListTurns(self, request: pb.ListTurnsRequest, context: Context) -> pb.ListTurnsResponse:  # noqa: N802
+    async def ListTurns(self, request: pb.ListTurnsRequest, context: Context) -> pb.ListTurnsResponse:
         """List a Session's Turns."""
         session_id = names.session_id(request.parent)
         workspace = current_principal().workspace
@@ -104,7 +106,7 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         messages = [translate.turn_message(each) for each in page.items]
         return pb.ListTurnsResponse(turns=messages, next_page_token=page.next_token)
 
-    async def CancelTurn(self, request: pb.CancelTurnRequest, context: Context) -> turn_pb2.Turn:  # noqa: N802
+    async def CancelTurn(self, request: pb.CancelTurnRequest, context: Context) -> turn_pb2.Turn:
         """Cancel a running Turn."""
         session_id, turn_id = names.turn_ids(request.name)
         turn = await self._turns.cancel(current_principal().workspace, turn_id, session_id)

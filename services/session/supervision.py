@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 
 from services.common.clock import Clock
 from services.common.errors import FleetError
@@ -21,12 +20,6 @@ RETRY_SECONDS = 1.0
 
 _FAULT = TurnError("INTERNAL", "A fault of the server ended the Turn.")
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Running:
-    session: str
-    watch: asyncio.Task[None]
 
 
 class TurnSupervisor:
@@ -47,7 +40,7 @@ class TurnSupervisor:
         self._capacity = capacity
         self._runner = runner
         self._clock = clock
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._stopping = False
 
     def start(self, job: TurnJob, next_sequence: int) -> None:
@@ -56,7 +49,7 @@ class TurnSupervisor:
         record = DurableTurnRecord(job.turn, job.epoch, next_sequence, self._store, self._events, self._clock)
         work = self._runner.start(job, record)
         watch = asyncio.create_task(self._watch(job, record, work), name=f"turn-{job.turn.id}")
-        self._running[job.turn.id] = _Running(job.session.id, watch)
+        self._running[job.turn.id] = watch
         watch.add_done_callback(lambda _: self._running.pop(job.turn.id, None))
 
     def cancel(self, turn_id: str) -> bool:
@@ -65,24 +58,21 @@ class TurnSupervisor:
 
     async def lose(self, sessions: frozenset[str]) -> None:
         """Stop the Turns and close the runtimes of Sessions that another replica has taken."""
-        for turn_id, running in list(self._running.items()):
-            if running.session in sessions:
-                self._runner.cancel(turn_id)
         for session_id in sessions:
             await self._runner.forget(session_id)
 
     async def ended(self, turn_id: str, seconds: float) -> None:
         """Return when a Turn no longer runs here, and after `seconds` at the latest."""
-        running = self._running.get(turn_id)
-        if running is not None:
-            await asyncio.wait([running.watch], timeout=seconds)
+        watch = self._running.get(turn_id)
+        if watch is not None:
+            await asyncio.wait([watch], timeout=seconds)
 
     async def stop(self, seconds: float) -> None:
         """Give running Turns `seconds`, then end them as FAILED/SERVER_SHUTDOWN."""
         self._stopping = True
         await self._runner.drain(seconds)
         if self._running:
-            await asyncio.wait([running.watch for running in self._running.values()])
+            await asyncio.wait(list(self._running.values()))
 
     async def _watch(self, job: TurnJob, record: DurableTurnRecord, work: asyncio.Task[None]) -> None:
         try:

@@ -29,6 +29,9 @@ from services.session.turns import Turn, TurnInput, TurnJob, TurnState
 CANCEL_SECONDS = 2.0
 """How long a cancel waits for its Turn to end before it returns the Turn as it is."""
 
+SHUTDOWN_RETRY_SECONDS = 1.0
+"""When a client may try again, with another replica or the next start."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -55,6 +58,7 @@ class TurnService:
         self._supervisor = supervisor
         self._clock = clock
         self._tasks: set[asyncio.Task[Turn]] = set()
+        self._stopping = False
 
     async def run(
         self, workspace: str, session_id: str, request_id: str, given: TurnInput, patience: float | None = None
@@ -70,13 +74,14 @@ class TurnService:
 
         Raises:
             FleetError: SESSION_NOT_FOUND, REQUEST_ID_REUSED, INVALID_ARGUMENT, SESSION_ARCHIVED, SKILL_NOT_FOUND,
-                TURN_IN_PROGRESS, ATTACHMENT_NOT_FOUND, NOT_OWNER, CAPACITY_EXHAUSTED.
+                TURN_IN_PROGRESS, ATTACHMENT_NOT_FOUND, NOT_OWNER, CAPACITY_EXHAUSTED, UNAVAILABLE.
         """
         session = await self._store.sessions.get(workspace, session_id)
         mark = fingerprint(given)
         earlier = await self._store.turns.find_request(session_id, request_id)
         if earlier is not None:
             return _same(earlier, mark)
+        self._check_open()
         turn = Turn(
             id=new_id(),
             session=session_id,
@@ -91,6 +96,9 @@ class TurnService:
         )
         epoch = await self._check(session, turn)
         await self._capacity.acquire(self._patience(patience))
+        if self._stopping:
+            self._capacity.release()
+        self._check_open()
         # Once a Turn is stored it must be started, also when the caller has gone in between.
         return await asyncio.shield(self._own(self._admit(replace(turn, epoch=epoch))))
 
@@ -146,8 +154,9 @@ class TurnService:
         """Cancel a Turn whose client has gone, in the background."""
         self._own(self.cancel(turn.workspace, turn.id))
 
-    async def stop(self) -> None:
-        """Return when no background work is left."""
+    async def close(self) -> None:
+        """Admit no more Turns, and return when no admission or cancellation is under way."""
+        self._stopping = True
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
@@ -194,6 +203,10 @@ class TurnService:
         job = TurnJob(admitted.turn, admitted.session, turn.epoch, admitted.attachments, deadline)
         self._supervisor.start(job, next_sequence=2)
         return admitted.turn
+
+    def _check_open(self) -> None:
+        if self._stopping:
+            raise FleetError("UNAVAILABLE", "The server is shutting down.", retry_after=SHUTDOWN_RETRY_SECONDS)
 
     def _patience(self, patience: float | None) -> float:
         longest = self._policy.runtime.queue_seconds

@@ -1,0 +1,196 @@
+"""The composition root of the session service."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import grpc
+from fleet.session.v1 import (
+    artifact_service_pb2_grpc,
+    attachment_service_pb2_grpc,
+    session_service_pb2_grpc,
+    skill_service_pb2_grpc,
+    workspace_service_pb2_grpc,
+)
+
+from config.policy import Policy
+from config.server import ComponentName
+from services.common import keys, migrations
+from services.common.blobs import BlobStore
+from services.common.clock import Clock, SystemClock
+from services.common.data_root import DataRootLock
+from services.common.database import Database, database_url
+from services.common.ids import new_id
+from services.common.server import FleetServer, build_server
+from services.session.attachment_service import AttachmentService
+from services.session.capacity import Capacity
+from services.session.event_log import EventLog
+from services.session.ownership import SessionOwner, Terms
+from services.session.runner import TurnEngine
+from services.session.service import SessionService
+from services.session.servicer_artifact import ArtifactServicer
+from services.session.servicer_attachment import AttachmentServicer
+from services.session.servicer_session import SessionServicer
+from services.session.servicer_skill import SkillServicer
+from services.session.servicer_workspace import WorkspaceServicer
+from services.session.store import Store
+from services.session.supervision import TurnSupervisor
+from services.session.takeover import Takeover
+from services.session.turn_service import TurnService
+
+NAME: ComponentName = "session"
+"""The component's name in the policy."""
+
+_STREAM_SECONDS = 1.0
+_WILDCARDS = ("0.0.0.0", "[::]")  # noqa: S104  Compared with, not bound.
+
+
+@dataclass(frozen=True)
+class EngineParts:
+    """What the part that runs Turns is made of, beside what it opens itself.
+
+    Attributes:
+        policy: the effective policy.
+        env: the environment that the policy's variables are read from.
+        clock: the time.
+        blobs: the attachments' bytes.
+    """
+
+    policy: Policy
+    env: Mapping[str, str]
+    clock: Clock
+    blobs: BlobStore
+
+
+EngineFactory = Callable[[EngineParts], TurnEngine]
+
+
+def build_service(
+    policy: Policy,
+    *,
+    env: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    engine: EngineFactory | None = None,
+) -> SessionServer:
+    """The session service, not yet started.
+
+    Args:
+        policy: the effective policy; the addresses of the other services are taken from it.
+        env: the environment; the process's own by default.
+        clock: the time; the machine's by default.
+        engine: makes the part that runs Turns; the native RLM's by default.
+    """
+    return SessionServer(policy, os.environ if env is None else env, clock or SystemClock(), engine or _native_engine)
+
+
+def _native_engine(parts: EngineParts) -> TurnEngine:
+    # Imported late: it brings the RLM harness, which a server that runs another engine does without.
+    from services.session.running.engine import build_engine
+
+    return build_engine(parts.policy, parts.env, parts.clock, parts.blobs)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What `start` has made and `_drain` ends."""
+
+    server: FleetServer
+    turns: TurnService
+    supervisor: TurnSupervisor
+
+
+class SessionServer:
+    """One replica of the session service: `await start()` once, `await stop(grace)` once."""
+
+    def __init__(self, policy: Policy, env: Mapping[str, str], clock: Clock, engine: EngineFactory) -> None:
+        self._policy = policy
+        self._env = env
+        self._clock = clock
+        self._engine = engine
+        self._stack = AsyncExitStack()
+        self._grace = policy.server.drain_seconds
+
+    async def start(self) -> str:
+        """Open everything, settle what a former owner left, and serve; returns `host:port`.
+
+        Raises:
+            ConfigError: the data root is in use, the database is behind, or the address can't be used.
+        """
+        async with AsyncExitStack() as stack:
+            address = await self._start(stack)
+            self._stack = stack.pop_all()
+        return address
+
+    async def stop(self, grace: float) -> None:
+        """Give running Turns `grace` seconds, end them, and close everything; does nothing before `start`."""
+        self._grace = grace
+        await self._stack.aclose()
+
+    async def _start(self, stack: AsyncExitStack) -> str:
+        policy, clock = self._policy, self._clock
+        url = database_url(policy, NAME, self._env)
+        alone = url.startswith("sqlite")
+        if alone:
+            stack.enter_context(DataRootLock(policy.storage.root, NAME))
+        database = Database(await migrations.ensure(policy, NAME, url))
+        stack.push_async_callback(database.close)
+        blobs = BlobStore(policy.storage.blobs)
+        store = Store(database)
+        engine = self._engine(EngineParts(policy, self._env, clock, blobs))
+        stack.push_async_callback(engine.close)
+        await engine.open()
+        events = EventLog(store.events, clock)
+        events.start()
+        stack.push_async_callback(events.stop)
+        owner = SessionOwner(store, clock, new_id(), _terms(policy))
+        stack.push_async_callback(owner.stop)
+        takeover = Takeover(store, owner, engine.recovery, clock)
+        capacity = Capacity(policy.runtime.max_concurrent_turns)
+        supervisor = TurnSupervisor(store, events, owner, capacity, engine.runner, clock)
+        turns = TurnService(policy, store, events, owner, takeover, capacity, supervisor, clock)
+        sessions = SessionService(store, engine.runner, clock)
+        attachments = AttachmentService(store, blobs, clock, policy.storage.max_upload_bytes)
+
+        def add_servicers(server: grpc.aio.Server) -> None:
+            session_service_pb2_grpc.add_SessionServiceServicer_to_server(SessionServicer(sessions, turns), server)
+            attachment_service_pb2_grpc.add_AttachmentServiceServicer_to_server(AttachmentServicer(attachments), server)
+            artifact_service_pb2_grpc.add_ArtifactServiceServicer_to_server(ArtifactServicer(turns), server)
+            skill_service_pb2_grpc.add_SkillServiceServicer_to_server(SkillServicer(), server)
+            workspace_service_pb2_grpc.add_WorkspaceServiceServicer_to_server(WorkspaceServicer(), server)
+
+        server = build_server(policy, NAME, add_servicers, keys.verifier(policy, self._env))
+        bound = policy.bind_address(NAME)
+        await owner.start(_advertised(bound), alone=alone, on_lost=supervisor.lose, take_over=takeover.settle)
+        stack.push_async_callback(self._drain, _Parts(server, turns, supervisor))
+        port = await server.start()
+        address = f"{bound.rpartition(':')[0]}:{port}"
+        owner.address = _advertised(address)
+        return address
+
+    async def _drain(self, parts: _Parts) -> None:
+        """Take no further calls; end admissions, then Turns, then streams."""
+        closing = asyncio.create_task(parts.server.stop(self._grace + _STREAM_SECONDS))
+        await parts.turns.close()
+        await parts.supervisor.stop(self._grace)
+        await closing
+
+
+def _terms(policy: Policy) -> Terms:
+    runtime = policy.runtime
+    return Terms(runtime.lease_seconds, runtime.heartbeat_seconds, runtime.session_idle_seconds)
+
+
+def _advertised(address: str) -> str:
+    """Where other replicas' clients reach a listener: the host's own address for one that binds every address."""
+    host, _, port = address.rpartition(":")
+    if host not in _WILDCARDS:
+        return address
+    try:
+        return f"{socket.gethostbyname(socket.gethostname())}:{port}"
+    except OSError:
+        return f"{socket.gethostname()}:{port}"
