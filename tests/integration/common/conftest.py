@@ -9,7 +9,10 @@ import pytest
 
 from config.loader import load
 from config.policy import Policy
+from tests.integration.common.databases import database_url, postgres_url
 from tests.integration.common.rig import MakePolicy, Rig, serve
+
+__all__ = ["database_url", "make_policy", "postgres_url", "rig", "strict_rig"]
 
 
 @pytest.fixture
