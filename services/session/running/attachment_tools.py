@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 import codecs
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Protocol
 
 from fleet.session.v1 import turn_event_pb2 as pb
@@ -87,20 +88,31 @@ class AttachmentTools:
         decoder = codecs.getincrementaldecoder("utf-8")()
         pieces: list[str] = []
         missing = count + 1
-        async for chunk in self._blobs.get_stream(attachment.blob_key, byte):
-            text = decoder.decode(chunk)
-            byte += len(chunk)
-            pieces.append(text[max(0, start - position) :][:missing])
-            missing -= len(pieces[-1])
-            position += len(text)
-            self._remember(places, position, byte - len(decoder.getstate()[0]))
-            if not missing:
-                break
-        else:
-            decoder.decode(b"", final=True)
+        async with aclosing(_pieces(self._blobs.get_stream(attachment.blob_key, byte))) as chunks:
+            async for chunk in chunks:
+                text = decoder.decode(chunk)
+                byte += len(chunk)
+                pieces.append(text[max(0, start - position) :][:missing])
+                missing -= len(pieces[-1])
+                position += len(text)
+                self._remember(places, position, byte - len(decoder.getstate()[0]))
+                if not missing:
+                    break
+            else:
+                decoder.decode(b"", final=True)
         joined = "".join(pieces)
         return joined[:count], len(joined) > count
 
     def _remember(self, places: list[tuple[int, int]], position: int, byte: int) -> None:
         if position > places[-1][0]:
             places.append((position, byte))
+
+
+async def _pieces(stream: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """The stream, closed with its reader when that stops early."""
+    try:
+        async for piece in stream:
+            yield piece
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()

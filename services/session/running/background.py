@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-import structlog
-
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class BackgroundTasks:

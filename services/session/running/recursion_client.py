@@ -15,9 +15,6 @@ from services.common.rpc_status import translated_errors
 from services.rlm import budget
 from services.session.spending import BudgetLine
 
-SETTLE_MARGIN_SECONDS = 5.0
-"""How much longer than the settlement itself its call may take."""
-
 
 @dataclass(frozen=True)
 class TurnTerms:
@@ -81,10 +78,10 @@ class TurnBooks:
             call.cancel()
 
     async def settle(self, seconds: float) -> tuple[BudgetLine, ...]:
-        """Stop granting and wait up to `seconds` until every child and its sandbox is confirmed gone.
+        """Stop granting and wait until every child and its sandbox is confirmed gone.
 
         Raises:
-            FleetError: CHILDREN_UNRESOLVED, or the service can't be reached.
+            FleetError: CHILDREN_UNRESOLVED, the service can't be reached, or no answer in `seconds`.
         """
         request = recursion_service_pb2.SettleTurnRequest(turn=self.turn)
         with translated_errors():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.recursion.v1 import child_pb2, recursion_service_pb2
@@ -28,7 +28,9 @@ MAX_TASKS = 64
 
 _SENT_CHARS = 50_000
 _SENT_INPUTS = 256
-_ATTACH_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 3.0)
+
+ATTACH_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 3.0)
+"""Seconds between attempts to attach again to a call whose connection broke."""
 
 _OUTCOME = (
     "a dict with status (completed, failed, timed_out, cancelled or not_started), child_id, answer, evidence, gaps, "
@@ -85,7 +87,12 @@ class RecursionTools:
     """
 
     def __init__(
-        self, books: TurnBooks, lease: RootLease, scope: InvocationScope, append: Callable[[Payload], None]
+        self,
+        books: TurnBooks,
+        lease: RootLease,
+        scope: InvocationScope,
+        append: Callable[[Payload], None],
+        pauses: Sequence[float] = ATTACH_PAUSES,
     ) -> None:
         """Begin without children.
 
@@ -94,7 +101,9 @@ class RecursionTools:
             lease: the Root's sandbox.
             scope: the Turn's invocation, which is told of the budget.
             append: takes the events.
+            pauses: seconds between attempts to attach again.
         """
+        self._pauses = pauses
         self._books = books
         self._lease = lease
         self._scope = scope
@@ -178,7 +187,7 @@ class RecursionTools:
     async def _attached(
         self, request: recursion_service_pb2.RunChildrenRequest, batch: ChildBatch
     ) -> list[child_pb2.ChildOutcome]:
-        for pause in (*_ATTACH_PAUSES, None):
+        for pause in (*self._pauses, None):
             try:
                 async for response in self._books.run_children(request):
                     if response.HasField("outcomes"):

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic
 
-import structlog
-
 from services.common.clock import Clock
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 from services.session.running.background import BackgroundTasks
 from services.session.running.resident import Health, R, Resident, SessionKey
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _GONE = frozenset({"LEASE_LOST", "LEASE_NOT_FOUND", "LEASE_NOT_READY", "STALE_EPOCH"})
 _CLOSE_ATTEMPTS = 3

@@ -9,6 +9,7 @@ import grpc
 from fleet.sandbox.v1 import files_pb2, lease_pb2, sandbox_service_pb2, sandbox_service_pb2_grpc
 from google.protobuf.duration_pb2 import Duration
 
+from services.common.errors import FleetError
 from services.common.rpc_status import translated_errors
 
 _PAGE = 200
@@ -95,8 +96,13 @@ class SandboxClient:
         Raises:
             FleetError: the broker can't be reached.
         """
-        with translated_errors():
-            response = await self._stub.ReleaseLease(sandbox_service_pb2.ReleaseLeaseRequest(name=name))
+        try:
+            with translated_errors():
+                response = await self._stub.ReleaseLease(sandbox_service_pb2.ReleaseLeaseRequest(name=name))
+        except FleetError as error:
+            if error.reason == "LEASE_NOT_FOUND":
+                return True
+            raise
         return bool(response.confirmed_absent)
 
     async def root_leases(self, session: str, turn: str = "") -> list[str]:

@@ -1,0 +1,147 @@
+"""The running parts of a resident: its Root lease, the interpreter over it, and the native RLM."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from services.common.errors import FleetError
+from services.common.ids import new_id
+from services.common.request_context import Principal, RequestContext, use
+from services.session.running.resident import SessionKey
+from services.session.running.sandbox_client import LeaseHandle, LeaseOwner, SandboxClient
+
+if TYPE_CHECKING:
+    from services.rlm.interpreter import BrokerInterpreter, InterpreterLimits
+    from services.rlm.models import ModelFactory
+    from services.rlm.native import NativeRlm, RlmOutcome, RlmSpec
+    from services.rlm.scope import InvocationScope
+
+SUBJECT = "service:session"
+"""The subject of what the session service does on a Session's behalf."""
+
+
+@dataclass(frozen=True)
+class RuntimeParts:
+    """What every runtime is made from.
+
+    Attributes:
+        sandbox: the broker.
+        models: the Root and Sub models.
+        limits: of one execution.
+        lease_seconds: how long a lease lasts without renewal.
+        queue_seconds: how long a lease may wait for capacity.
+    """
+
+    sandbox: SandboxClient
+    models: ModelFactory
+    limits: InterpreterLimits
+    lease_seconds: float
+    queue_seconds: float
+
+
+@contextmanager
+def on_behalf_of(key: SessionKey) -> Iterator[None]:
+    """Calls inside the block carry the Session's workspace, whatever task they are made in."""
+    with use(RequestContext(new_id(), Principal(key.workspace, SUBJECT, session=key.session))):
+        yield
+
+
+class RootRuntime:
+    """A lease, an interpreter and an RLM that live and end together; implements `ResidentRuntime`."""
+
+    def __init__(self, parts: RuntimeParts, key: SessionKey, turn: str, spec: RlmSpec) -> None:
+        """A runtime that is not open yet.
+
+        Args:
+            parts: what it is made from.
+            key: whose it is.
+            turn: id of the Turn that needs it first.
+            spec: of the RLM.
+        """
+        self._parts = parts
+        self._key = key
+        self._turn = turn
+        self._spec = spec
+        self._lease: LeaseHandle | None = None
+        self._acquiring = False
+        self._interpreter: BrokerInterpreter | None = None
+        self._native: NativeRlm | None = None
+
+    @property
+    def lease(self) -> LeaseHandle:
+        """The lease of an open runtime.
+
+        Raises:
+            FleetError: INTERPRETER_FAILED when it isn't open.
+        """
+        if self._lease is None:
+            raise FleetError("INTERPRETER_FAILED", "The Session's sandbox is not open.")
+        return self._lease
+
+    async def open(self) -> None:
+        """Acquire the lease and make the interpreter and the RLM.
+
+        Raises:
+            FleetError: no sandbox could be had.
+        """
+        from services.rlm.interpreter import BrokerInterpreter
+        from services.rlm.native import NativeRlm
+
+        owner = LeaseOwner(self._key.session, self._turn)
+        self._acquiring = True
+        with on_behalf_of(self._key):
+            lease = await self._parts.sandbox.acquire(
+                f"root-{self._turn}-{new_id()}", owner, self._parts.lease_seconds, self._parts.queue_seconds
+            )
+        self._lease = lease
+        self._acquiring = False
+        self._interpreter = BrokerInterpreter(
+            self._parts.sandbox.stub, lease.name, lease.epoch, asyncio.get_running_loop(), self._parts.limits
+        )
+        self._native = NativeRlm(self._spec, self._interpreter, self._parts.models)
+
+    async def run(self, inputs: Mapping[str, Any], scope: InvocationScope) -> RlmOutcome:
+        """Run one Turn's invocation; see `NativeRlm.run`.
+
+        Raises:
+            FleetError: why there is no answer.
+        """
+        if self._native is None:
+            raise FleetError("INTERPRETER_FAILED", "The Session's sandbox is not open.")
+        return await self._native.run(inputs, scope)
+
+    async def renew(self, *, idle: bool, turn: str) -> None:
+        """Prolong the lease; see `ResidentRuntime`."""
+        if self._lease is None:
+            return  # It is still being acquired.
+        with on_behalf_of(self._key):
+            await self._parts.sandbox.renew(self._lease, self._parts.lease_seconds, idle=idle, turn=turn)
+
+    async def close(self) -> bool:
+        """End the RLM and the interpreter and release the lease; whether the sandbox is confirmed gone.
+
+        Raises:
+            FleetError: the broker can't be reached; to be repeated.
+        """
+        native, self._native = self._native, None
+        interpreter, self._interpreter = self._interpreter, None
+        if native is not None:
+            await native.close()
+        if interpreter is not None:
+            await interpreter.aclose()
+        with on_behalf_of(self._key):
+            return await self._released()
+
+    async def _released(self) -> bool:
+        """Release the lease, or whatever an acquisition whose reply was lost has left."""
+        if self._lease is not None:
+            return await self._parts.sandbox.release(self._lease.name)
+        if not self._acquiring:
+            return True
+        names = await self._parts.sandbox.root_leases(self._key.session, self._turn)
+        confirmed = [await self._parts.sandbox.release(name) for name in names]
+        return all(confirmed)
