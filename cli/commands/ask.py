@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli import options
-from cli.conversation import Conversation, connected
-from cli.view.display import Display, make_display
 from config.policy import Policy
-from services.common.logging import configure_logging
 from services.common.process import usage_errors
 from services.common.version_guard import require_dspy
+
+if TYPE_CHECKING:
+    from cli.view.display import Display
 
 
 def ask(
@@ -37,6 +37,10 @@ def ask(
     if missing:
         raise typer.BadParameter(f"no such file: {', '.join(missing)}", param_hint="--attach")
     require_dspy()
+    # Imported when it is needed, so that --help and argument errors are instant.
+    from cli.view.display import make_display
+    from services.common.logging import configure_logging
+
     with usage_errors():
         policy = options.policy_of(profile, config, overrides, data_root)
         configure_logging("error")
@@ -53,6 +57,8 @@ async def _ask(
     timeout: float | None,
     display: Display,
 ) -> int:
+    from cli.conversation import Conversation, connected
+
     with display:
         async with connected(policy, server, display.progress) as client:
             conversation = Conversation(client, session)

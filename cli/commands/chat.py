@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from cli import options
-from cli.conversation import Conversation, connected
-from cli.view.display import make_display
 from config.policy import Policy
 from services.common.errors import FleetError
-from services.common.logging import configure_logging
 from services.common.process import usage_errors
 from services.common.version_guard import require_dspy
+
+if TYPE_CHECKING:
+    from cli.conversation import Conversation
 
 HELP = "Ask anything. /attach FILE gives a document to the next question, /quit ends."
 
@@ -32,6 +32,9 @@ def chat(
 ) -> None:
     """Hold a conversation: Python variables live on between healthy Turns."""
     require_dspy()
+    # Imported when it is needed, so that --help and argument errors are instant.
+    from services.common.logging import configure_logging
+
     with usage_errors():
         policy = options.policy_of(profile, config, overrides, data_root)
         configure_logging("error")
@@ -39,6 +42,8 @@ def chat(
 
 
 async def _chat(policy: Policy, server: str | None, session: str | None, files: list[Path]) -> None:
+    from cli.conversation import Conversation, connected
+
     console = Console()
     async with connected(policy, server, lambda text: console.print(f"… {text}", style="dim")) as client:
         conversation = Conversation(client, session)
@@ -52,6 +57,8 @@ async def _chat(policy: Policy, server: str | None, session: str | None, files: 
 
 
 async def _turn(console: Console, conversation: Conversation, text: str, files: list[Path]) -> None:
+    from cli.view.display import make_display
+
     try:
         with make_display(as_json=False) as display:
             await conversation.turn(text, files, None, display)

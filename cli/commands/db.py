@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import typer
-from services.common.database import database_url
-from services.common.migrations import check as check_revision
-from services.common.migrations import upgrade as upgrade_database
 
 from cli import options
 from config.loader import load
@@ -52,6 +49,10 @@ def check(
 
 
 async def _upgrade(policy: Policy) -> None:
+    # Imported when it is needed, so that --help and argument errors are instant.
+    from services.common.database import database_url
+    from services.common.migrations import upgrade as upgrade_database
+
     policy.storage.root.mkdir(mode=0o700, parents=True, exist_ok=True)
     for service in SERVICES:
         await upgrade_database(service, database_url(policy, service))
@@ -59,6 +60,9 @@ async def _upgrade(policy: Policy) -> None:
 
 
 async def _check(policy: Policy) -> int:
+    from services.common.database import database_url
+    from services.common.migrations import check as check_revision
+
     behind = 0
     for service in SERVICES:
         try:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from cli import options
 from cli.run_file import announced
-from cli.stack import Progress, Stack, running_stack
 from config.policy import Policy
-from services.common.logging import configure_logging
 from services.common.process import announce, until_signal, usage_errors
 from services.common.version_guard import require_dspy
+
+if TYPE_CHECKING:
+    from cli.stack import Progress, Stack
 
 
 def up(
@@ -28,6 +29,9 @@ def up(
     """Run all services in this process, over the same sockets as separate processes would use."""
     pairs = list(overrides or []) + ([f"server.ports.gateway={port}"] if port is not None else [])
     require_dspy()
+    # Imported when it is needed, so that --help and argument errors are instant.
+    from services.common.logging import configure_logging
+
     with usage_errors():
         policy = options.policy_of(profile, config, pairs, data_root)
         configure_logging(policy.server.log_level)
@@ -35,6 +39,8 @@ def up(
 
 
 async def _run(policy: Policy, as_json: bool) -> None:
+    from cli.stack import running_stack
+
     console = Console(stderr=True)
     progress: Progress = _quiet if as_json else lambda text: console.print(f"… {text}", style="dim")
     async with running_stack(policy, gateway=True, progress=progress) as stack:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator
 
-from services.common.blobs import BlobStore
-from services.common.database import database_url
-from services.common.migrations import check
-
 from cli.commands.db import SERVICES
 from cli.doctor.check import CheckFailed
 from config.policy import Policy
+from services.common.blobs import BlobStore
+from services.common.database import database_url
 from services.common.ids import new_id
+from services.common.migrations import check
 
 PROBE = b"fleet doctor\n"
 

@@ -19,7 +19,6 @@ from config.loader import load
 from config.policy import Policy
 from config.problem import ConfigError
 from services.common.errors import FleetError
-from services.common.logging import configure_logging
 from services.common.version_guard import require_dspy
 
 EXIT_USAGE = 2
@@ -98,6 +97,8 @@ async def _serve(policy: Policy, component: str, build: Build) -> None:
 
 def serve(component: str, build: Build, policy: Policy) -> None:
     """Run one service until a signal ends it."""
+    from services.common.logging import configure_logging
+
     require_dspy()
     configure_logging(policy.server.log_level)
     with usage_errors():
