@@ -1,0 +1,1 @@
+"""The offline model: a rule-based, OpenAI-compatible Chat Completions server."""

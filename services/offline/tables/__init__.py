@@ -1,0 +1,1 @@
+"""Questions about tables: what is asked, and the programs that compute it."""
