@@ -85,7 +85,7 @@ class TurnBooks:
         """
         request = recursion_service_pb2.SettleTurnRequest(turn=self.turn)
         with translated_errors():
-            return to_lines(await self.stub.SettleTurn(request, metadata=self.metadata, timeout=max(0.1, seconds)))
+            return to_lines(await self.stub.SettleTurn(request, metadata=self.metadata, timeout=seconds))
 
     async def abort(self, epoch: int, seconds: float) -> tuple[BudgetLine, ...]:
         """Stop granting and cancel the children.

@@ -16,8 +16,7 @@ from services.session.running.sandbox_client import LeaseHandle, LeaseOwner, San
 
 if TYPE_CHECKING:
     from services.rlm.interpreter import BrokerInterpreter, InterpreterLimits
-    from services.rlm.models import ModelFactory
-    from services.rlm.native import NativeRlm, RlmOutcome, RlmSpec
+    from services.rlm.native import Models, NativeRlm, RlmOutcome, RlmSpec
     from services.rlm.scope import InvocationScope
 
 SUBJECT = "service:session"
@@ -37,7 +36,7 @@ class RuntimeParts:
     """
 
     sandbox: SandboxClient
-    models: ModelFactory
+    models: Models
     limits: InterpreterLimits
     lease_seconds: float
     queue_seconds: float

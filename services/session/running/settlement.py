@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _ABORT_SECONDS = 0.3
 """How long a Turn's end waits for its ledger; it must not make a cancellation late."""
 
-_MARGIN_SECONDS = 5.0
-"""How much longer than the settlement itself its call may take."""
+_LEAST_SECONDS = 1.0
+"""How long a settlement may take at least, its answer included; the Turn's deadline ends it in any case."""
 
 _LATER_SECONDS = 10.0
 _LATER_PAUSES = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -33,7 +33,7 @@ async def settle(books: TurnBooks, seconds: float) -> tuple[BudgetLine, ...]:
         FleetError: CHILDREN_UNRESOLVED, or the recursion service can't be reached.
     """
     try:
-        return await books.settle(seconds + _MARGIN_SECONDS)
+        return await books.settle(max(_LEAST_SECONDS, seconds))
     except FleetError as error:
         if error.reason != "DEADLINE_EXCEEDED":
             raise
