@@ -15,10 +15,8 @@ from services.rlm.attach_stream import AttachStream, AttachStub
 from services.rlm.dispatcher import Invocation, ToolDispatcher
 from services.rlm.execution import Execution
 from services.rlm.output_pump import OutputPump
+from services.rlm.spec import PROTOCOL_VERSION
 from services.rlm.values import Encoded, parts, variables
-
-PROTOCOL_VERSION = 1
-"""The version of the sandbox's protocol that this client speaks."""
 
 Opening = tuple[tuple[attach_pb2.ToolSpec, ...], tuple[attach_pb2.OutputField, ...]]
 
