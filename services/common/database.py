@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import aiosqlite
 from sqlalchemy import event, make_url
 from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import ArgumentError
@@ -22,6 +25,7 @@ from services.common.errors import FleetError
 BUSY_SECONDS = 10.0
 """How long a write waits for the database's one writer, on SQLite."""
 
+_WAL_RETRY_SECONDS = 0.02
 _READ_ONLY = "fleet_read_only"
 _DRIVERS = {
     "sqlite": "sqlite+aiosqlite",
@@ -139,11 +143,7 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
     def set_up(connection: Any, _record: Any) -> None:
         # The driver would begin transactions by itself, and late; the listener below begins them.
         connection.isolation_level = None
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode = WAL")
-        cursor.execute("PRAGMA synchronous = NORMAL")
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.close()
+        connection.run_async(_set_pragmas)
 
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Connection) -> None:
@@ -151,3 +151,19 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
     return engine
+
+
+async def _set_pragmas(connection: aiosqlite.Connection) -> None:
+    await connection.execute("PRAGMA synchronous = NORMAL")
+    await connection.execute("PRAGMA foreign_keys = ON")
+    give_up = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            await connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            # SQLite doesn't wait by itself when several connections make this first switch of a file at once.
+            if time.monotonic() > give_up:
+                raise
+            await asyncio.sleep(_WAL_RETRY_SECONDS)
+        else:
+            return
