@@ -1,0 +1,213 @@
+"""The composition root of the recursion service."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+
+import grpc
+from fleet.recursion.v1 import recursion_service_pb2_grpc
+
+from config.policy import Policy
+from config.server import ComponentName
+from services.common import keys, migrations
+from services.common.channel import channel_credentials
+from services.common.clock import Clock, SystemClock
+from services.common.data_root import DataRootLock
+from services.common.database import Database, database_url
+from services.common.errors import FleetError
+from services.common.ids import new_id
+from services.common.server import build_server
+from services.common.tokens import TokenSigner
+from services.recursion.books import Books
+from services.recursion.changes import Changes
+from services.recursion.channels import SandboxChannels
+from services.recursion.child_run import Limits, Means
+from services.recursion.cleanup import Cleaner
+from services.recursion.native_engine import NativeEngine
+from services.recursion.ports import Brokers, Engine
+from services.recursion.reaper import Reaper
+from services.recursion.runs import Runs
+from services.recursion.service import RecursionService
+from services.recursion.servicer import RecursionServicer
+from services.recursion.settlement import Settlement
+from services.recursion.store.children import ChildStore
+from services.recursion.store.ledgers import LedgerStore
+from services.recursion.store.reservations import ReservationStore
+from services.recursion.store.statements import Transactions, transactions
+
+NAME: ComponentName = "recursion"
+"""The component's name in the policy."""
+
+_STREAM_SECONDS = 1.0
+
+
+def build_service(
+    policy: Policy,
+    *,
+    env: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    brokers: Brokers | None = None,
+    engine: Engine | None = None,
+) -> RecursionServer:
+    """The recursion service, not yet started.
+
+    Args:
+        policy: the effective policy; the sandbox broker's address is taken from it.
+        env: the environment; the process's own by default.
+        clock: the time; the machine's by default.
+        brokers: gives each Turn its sandbox broker; the one at the policy's address by default.
+        engine: runs children; native RLMs by default.
+    """
+    return RecursionServer(policy, os.environ if env is None else env, clock or SystemClock(), brokers, engine)
+
+
+class RecursionServer:
+    """One replica of the recursion service: `await start()` once, `await stop(grace)` once."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        env: Mapping[str, str],
+        clock: Clock,
+        brokers: Brokers | None,
+        engine: Engine | None,
+    ) -> None:
+        """Hold what `start` composes; see `build_service`."""
+        self._policy = policy
+        self._env = env
+        self._clock = clock
+        self._brokers = brokers
+        self._engine = engine
+        self._stack = AsyncExitStack()
+        self._grace = policy.server.drain_seconds
+
+    async def start(self) -> str:
+        """Open everything, take over what a dead replica left, and serve; returns `host:port`.
+
+        Raises:
+            ConfigError: the data root is in use, the database is behind, or the address can't be used.
+        """
+        async with AsyncExitStack() as stack:
+            address = await self._start(stack)
+            self._stack = stack.pop_all()
+        return address
+
+    async def stop(self, grace: float) -> None:
+        """Give running children `grace` seconds, stop them, and close everything; does nothing before `start`."""
+        self._grace = grace
+        await self._stack.aclose()
+
+    async def _start(self, stack: AsyncExitStack) -> str:
+        policy, signer = self._policy, keys.signer(self._policy, self._env)
+        url = database_url(policy, NAME, self._env)
+        alone = url.startswith("sqlite")
+        if alone:
+            stack.enter_context(DataRootLock(policy.storage.root, NAME))
+        database = Database(await migrations.ensure(policy, NAME, url))
+        stack.push_async_callback(database.close)
+        statements = transactions(database)
+        stack.push_async_callback(statements.close)
+        channels = self._channels(signer)
+        stack.push_async_callback(channels.close)
+        engine = self._engine or NativeEngine(policy, self._env, channels.stubs)
+        stack.push_async_callback(engine.close)
+        if policy.rlm.recursion_enabled:
+            await engine.open()
+        parts = _Parts(policy, self._clock, signer, database, statements, self._brokers or channels, engine)
+        stack.push_async_callback(parts.cleaner.stop)
+        if alone:
+            # Holding the lock proves that whoever held the rows is gone.
+            await parts.reaper.take_all()
+        heart = asyncio.create_task(parts.reaper.run(), name="recursion heartbeat")
+        stack.push_async_callback(_cancelled, heart)
+        return await self._serve(stack, parts)
+
+    async def _serve(self, stack: AsyncExitStack, parts: _Parts) -> str:
+        def add_servicers(server: grpc.aio.Server) -> None:
+            servicer = RecursionServicer(parts.service, self._clock)
+            recursion_service_pb2_grpc.add_RecursionServiceServicer_to_server(servicer, server)
+
+        server = build_server(self._policy, NAME, add_servicers, keys.verifier(self._policy, self._env))
+
+        async def drain() -> None:
+            closing = asyncio.create_task(server.stop(self._grace + _STREAM_SECONDS))
+            await parts.runs.stop(self._grace, FleetError("SERVER_SHUTDOWN", "The service is shutting down."))
+            await closing
+
+        stack.push_async_callback(drain)
+        port = await server.start()
+        return f"{self._policy.bind_address(NAME).rpartition(':')[0]}:{port}"
+
+    def _channels(self, signer: TokenSigner) -> SandboxChannels:
+        runtime = self._policy.runtime
+        return SandboxChannels(
+            self._policy.services.sandbox.address,
+            signer,
+            channel_credentials(self._policy),
+            lease_seconds=runtime.lease_seconds,
+            renew_seconds=runtime.heartbeat_seconds,
+        )
+
+
+class _Parts:
+    """The service's parts, put together."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        clock: Clock,
+        signer: TokenSigner,
+        database: Database,
+        statements: Transactions,
+        brokers: Brokers,
+        engine: Engine,
+    ) -> None:
+        ledgers, children = LedgerStore(database), ChildStore(database)
+        books, changes = Books(ReservationStore(statements), clock), Changes()
+        self.cleaner = Cleaner(children, changes)
+        means = Means(children, books, engine, self.cleaner, clock, _limits(policy))
+        self.runs = Runs(means, brokers, changes, policy.rlm.recursion_max_parallel_children, clock)
+        settlement = Settlement(ledgers, self.runs, changes, clock, policy.rlm.settle_seconds)
+        self.reaper = Reaper(
+            owner=new_id(),
+            ledgers=ledgers,
+            children=children,
+            runs=self.runs,
+            settlement=settlement,
+            cleaner=self.cleaner,
+            brokers=brokers,
+            clock=clock,
+            lease_seconds=policy.runtime.lease_seconds,
+            heartbeat_seconds=policy.runtime.heartbeat_seconds,
+            grace_seconds=policy.rlm.settle_seconds,
+        )
+        self.service = RecursionService(
+            ledgers=ledgers,
+            books=books,
+            children=children,
+            runs=self.runs,
+            settlement=settlement,
+            reaper=self.reaper,
+            changes=changes,
+            signer=signer,
+            clock=clock,
+            recursion_enabled=policy.rlm.recursion_enabled,
+        )
+
+
+def _limits(policy: Policy) -> Limits:
+    return Limits(
+        max_iters=policy.rlm.recursion_child_max_iters,
+        max_llm_calls=policy.rlm.recursion_child_max_llm_calls,
+        max_prompt_chars=policy.rlm.recursion_max_prompt_chars,
+        grace_seconds=policy.rlm.child_grace_seconds,
+    )
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,1 @@
+"""The recursion service's database: the only place of it with SQL."""
