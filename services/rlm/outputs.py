@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -55,7 +55,6 @@ class OutputContract:
         if missing:
             raise OutputError(f"Missing outputs: {', '.join(missing)}. Call SUBMIT({', '.join(self.names)}).")
         typed = {name: self._typed(name, outputs[name]) for name in self._annotations}
-        _require_finite(typed)
         answer = typed.get("answer")
         if "answer" in typed and (answer is None or (isinstance(answer, str) and not answer.strip())):
             raise OutputError("answer is blank. SUBMIT the answer's text.")
@@ -72,6 +71,9 @@ class OutputContract:
             raise OutputError(f"{name}: expected str, got None.")
         try:
             parsed = parse_value(value, annotation)
+            # JSON mode would turn NaN and infinity into null, so they are looked for before.
+            if not all(math.isfinite(leaf) for leaf in _floats(TypeAdapter(annotation).dump_python(parsed))):
+                raise ValueError("it holds NaN or infinity, which JSON can't carry")
             return _as_json(parsed, annotation)
         except (ValueError, ValidationError, ValueNotJsonError) as error:
             raise OutputError(
@@ -86,22 +88,16 @@ def _as_json(value: Any, annotation: Any) -> JsonValue:
     return dumped
 
 
-def _require_finite(typed: Mapping[str, JsonValue]) -> None:
-    for name, value in typed.items():
-        if any(isinstance(leaf, float) and not math.isfinite(leaf) for leaf in _leaves(value)):
-            raise OutputError(f"{name} holds NaN or infinity, which JSON can't carry.")
-
-
-def _leaves(value: JsonValue) -> Iterable[JsonValue]:
+def _floats(value: Any) -> Iterator[float]:
     pending = [value]
     while pending:
         each = pending.pop()
-        if isinstance(each, dict):
-            pending.extend(each.values())
-        elif isinstance(each, list):
-            pending.extend(each)
-        else:
+        if isinstance(each, float):
             yield each
+        elif isinstance(each, Mapping):
+            pending.extend(each.values())
+        elif isinstance(each, list | tuple | set | frozenset):
+            pending.extend(each)
 
 
 def _type_name(annotation: Any) -> str:
