@@ -27,6 +27,12 @@ class FakeRecursion(recursion_service_pb2_grpc.RecursionServiceServicer):
         self.script = script
         self.calls: list[recursion_service_pb2.RunChildrenRequest] = []
         self.authorizations: list[str] = []
+        self.opened: list[recursion_service_pb2.OpenTurnRequest] = []
+        self.aborted: list[recursion_service_pb2.AbortTurnRequest] = []
+        self.settled = 0
+        self.opening: asyncio.Event | None = None
+        self.settling: asyncio.Event | None = None
+        self.settlement: FleetError | None = None
 
     async def RunChildren(
         self,
@@ -38,10 +44,7 @@ class FakeRecursion(recursion_service_pb2_grpc.RecursionServiceServicer):
         self.authorizations.append(str(metadata.get("authorization")))
         for part in self.script(request, len(self.calls) - 1):
             if isinstance(part, FleetError):
-                status = to_status(part)
-                context.set_trailing_metadata(((DETAILS_KEY, status.SerializeToString()),))
-                code = next(code for code in grpc.StatusCode if code.value[0] == part.code)
-                await context.abort(code, part.message)
+                await _refuse(context, part)
             elif isinstance(part, asyncio.Event):
                 await part.wait()
             else:
@@ -52,6 +55,46 @@ class FakeRecursion(recursion_service_pb2_grpc.RecursionServiceServicer):
     ) -> ledger_pb2.Budget:
         lines = [budget_pb2.BudgetLine(dimension=budget_pb2.BUDGET_DIMENSION_CHILD_CALLS, used=2, limit=4)]
         return ledger_pb2.Budget(turn=request.turn, lines=lines)
+
+    async def OpenTurn(
+        self, request: recursion_service_pb2.OpenTurnRequest, context: grpc.aio.ServicerContext
+    ) -> recursion_service_pb2.OpenTurnResponse:
+        self.opened.append(request)
+        if self.opening is not None:
+            await self.opening.wait()
+        return recursion_service_pb2.OpenTurnResponse(turn_token="turn-token")
+
+    async def Reserve(
+        self, request: recursion_service_pb2.ReserveRequest, context: grpc.aio.ServicerContext
+    ) -> recursion_service_pb2.ReserveResponse:
+        line = budget_pb2.BudgetLine(dimension=request.dimension, used=request.amount, limit=100)
+        return recursion_service_pb2.ReserveResponse(line=line)
+
+    async def SettleTurn(
+        self, request: recursion_service_pb2.SettleTurnRequest, context: grpc.aio.ServicerContext
+    ) -> ledger_pb2.Budget:
+        self.settled += 1
+        if self.settling is not None:
+            await self.settling.wait()
+        if self.settlement is not None:
+            await _refuse(context, self.settlement)
+        return self._books(request.turn)
+
+    async def AbortTurn(
+        self, request: recursion_service_pb2.AbortTurnRequest, context: grpc.aio.ServicerContext
+    ) -> ledger_pb2.Budget:
+        self.aborted.append(request)
+        return self._books(request.turn)
+
+    def _books(self, turn: str) -> ledger_pb2.Budget:
+        line = budget_pb2.BudgetLine(dimension=budget_pb2.BUDGET_DIMENSION_LLM_CALLS, used=7, limit=32)
+        return ledger_pb2.Budget(turn=turn, lines=[line])
+
+
+async def _refuse(context: grpc.aio.ServicerContext, error: FleetError) -> None:
+    context.set_trailing_metadata(((DETAILS_KEY, to_status(error).SerializeToString()),))
+    code = next(code for code in grpc.StatusCode if code.value[0] == error.code)
+    await context.abort(code, error.message)
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from services.session.running.recovery import RecoveryOfTurns
 from services.session.running.recursion_client import RecursionClient
 from services.session.running.registry import RegistryLimits, ResidentRegistry
 from services.session.running.runner import ResidentTurnRunner
-from services.session.running.runtime import SUBJECT, RootRuntime, RuntimeParts
+from services.session.running.runtime import SUBJECT, RootRuntime, RuntimeParts, TurnRuntime
 from services.session.running.sandbox_client import SandboxClient
 from services.session.running.turn_run import RunParts
 from services.session.running.turn_tools import declarations
@@ -109,12 +109,13 @@ class NativeEngine:
             max_output_chars=rlm.max_output_chars,
             step_output_bytes=rlm.max_execution_output_bytes,
         )
+        made_from = RuntimeParts(sandbox, models, limits, spec, runtime.lease_seconds, runtime.queue_seconds)
         return RunParts(
             preparation=PreparationParts(
                 registry=self._registry(),
-                runtime=RuntimeParts(sandbox, models, limits, runtime.lease_seconds, runtime.queue_seconds),
+                make=lambda key, turn: RootRuntime(made_from, key, turn),
+                stage=sandbox.stage,
                 recursion=recursion,
-                spec=spec,
                 fingerprint=spec.fingerprint(),
             ),
             invocation=InvocationParts(
@@ -128,7 +129,7 @@ class NativeEngine:
             clock=self._clock,
         )
 
-    def _registry(self) -> ResidentRegistry[RootRuntime]:
+    def _registry(self) -> ResidentRegistry[TurnRuntime]:
         runtime = self._policy.runtime
         limits = RegistryLimits(
             max_resident=runtime.max_resident_sessions,

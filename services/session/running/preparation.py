@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fleet.sandbox.v1 import files_pb2
 from fleet.session.v1 import turn_event_pb2 as pb
@@ -18,13 +18,10 @@ from services.session.runner import TurnRecord
 from services.session.running.recursion_client import RecursionClient, TurnBooks, TurnTerms
 from services.session.running.registry import Checkout, ResidentRegistry
 from services.session.running.resident import SessionKey
-from services.session.running.runtime import RootRuntime, RuntimeParts
+from services.session.running.runtime import TurnRuntime
 from services.session.running.sandbox_client import LeaseHandle
 from services.session.running.window import TurnWindow
 from services.session.turns import HistoryRecord, TurnJob
-
-if TYPE_CHECKING:
-    from services.rlm.native import RlmSpec
 
 _LEASE_REASONS = ("LEASE_", "SANDBOX_", "STALE_EPOCH")
 
@@ -35,16 +32,16 @@ class PreparationParts:
 
     Attributes:
         registry: the resident runtimes.
-        runtime: what a fresh runtime is made from.
+        make: makes a runtime for a Session and the Turn that needs it first; it isn't open yet.
+        stage: puts files into a sandbox.
         recursion: opens ledgers.
-        spec: of the Root's RLM.
-        fingerprint: of that RLM.
+        fingerprint: of the Root's RLM.
     """
 
-    registry: ResidentRegistry[RootRuntime]
-    runtime: RuntimeParts
+    registry: ResidentRegistry[TurnRuntime]
+    make: Callable[[SessionKey, str], TurnRuntime]
+    stage: Callable[[LeaseHandle, Sequence[files_pb2.StageFile]], Awaitable[object]]
     recursion: RecursionClient
-    spec: RlmSpec
     fingerprint: str
 
 
@@ -60,7 +57,7 @@ class Prepared:
     """
 
     books: TurnBooks
-    checkout: Checkout[RootRuntime]
+    checkout: Checkout[TurnRuntime]
     history: tuple[HistoryRecord, ...]
     inputs: Mapping[str, Any]
 
@@ -80,7 +77,7 @@ class TurnPreparation:
         self._window = window
         self._parts = parts
         self.opening = False
-        self.checkout: Checkout[RootRuntime] | None = None
+        self.checkout: Checkout[TurnRuntime] | None = None
 
     async def prepare(self) -> Prepared:
         """Open the ledger, get a runtime, stage the attachments and build the inputs.
@@ -129,7 +126,7 @@ class TurnPreparation:
         with _naming("The recursion service"):
             return await self._parts.recursion.open(terms)
 
-    async def _check_out(self) -> Checkout[RootRuntime]:
+    async def _check_out(self) -> Checkout[TurnRuntime]:
         key = SessionKey(self._job.workspace, self._job.turn.session)
         turn = self._job.turn.id
         with _naming("The sandbox broker"):
@@ -137,10 +134,10 @@ class TurnPreparation:
                 key,
                 turn,
                 self._parts.fingerprint,
-                lambda: RootRuntime(self._parts.runtime, key, turn, self._parts.spec),
+                lambda: self._parts.make(key, turn),
             )
 
-    def _tell_ready(self, checkout: Checkout[RootRuntime], lease: LeaseHandle) -> None:
+    def _tell_ready(self, checkout: Checkout[TurnRuntime], lease: LeaseHandle) -> None:
         self._record.append(
             "sandbox_ready",
             pb.SandboxReady(
@@ -158,7 +155,7 @@ class TurnPreparation:
             return
         try:
             with _naming("The sandbox broker"):
-                await self._parts.runtime.sandbox.stage(lease, files)
+                await self._parts.stage(lease, files)
         except FleetError as error:
             if error.reason == "UNAVAILABLE" or error.reason.startswith(_LEASE_REASONS):
                 raise

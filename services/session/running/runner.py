@@ -9,7 +9,7 @@ from services.common.logging import get_logger
 from services.session.runner import TurnRecord
 from services.session.running.background import BackgroundTasks
 from services.session.running.registry import ResidentRegistry
-from services.session.running.runtime import RootRuntime
+from services.session.running.runtime import TurnRuntime
 from services.session.running.turn_run import RunParts, TurnRun
 from services.session.turns import TurnJob
 
@@ -32,7 +32,7 @@ class ResidentTurnRunner:
         self._runs: dict[str, tuple[TurnRun, asyncio.Task[None]]] = {}
 
     @property
-    def registry(self) -> ResidentRegistry[RootRuntime]:
+    def registry(self) -> ResidentRegistry[TurnRuntime]:
         """The resident runtimes."""
         return self._parts.preparation.registry
 

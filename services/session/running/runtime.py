@@ -6,17 +6,18 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from services.common.errors import FleetError
 from services.common.ids import new_id
 from services.common.request_context import Principal, RequestContext, use
-from services.session.running.resident import SessionKey
+from services.session.running.resident import ResidentRuntime, SessionKey
 from services.session.running.sandbox_client import LeaseHandle, LeaseOwner, SandboxClient
 
 if TYPE_CHECKING:
     from services.rlm.interpreter import BrokerInterpreter, InterpreterLimits
-    from services.rlm.native import Models, NativeRlm, RlmOutcome, RlmSpec
+    from services.rlm.models import ModelFactory
+    from services.rlm.native import NativeRlm, RlmOutcome, RlmSpec
     from services.rlm.scope import InvocationScope
 
 SUBJECT = "service:session"
@@ -31,13 +32,15 @@ class RuntimeParts:
         sandbox: the broker.
         models: the Root and Sub models.
         limits: of one execution.
+        spec: of the RLM.
         lease_seconds: how long a lease lasts without renewal.
         queue_seconds: how long a lease may wait for capacity.
     """
 
     sandbox: SandboxClient
-    models: Models
+    models: ModelFactory
     limits: InterpreterLimits
+    spec: RlmSpec
     lease_seconds: float
     queue_seconds: float
 
@@ -49,26 +52,8 @@ def on_behalf_of(key: SessionKey) -> Iterator[None]:
         yield
 
 
-class RootRuntime:
-    """A lease, an interpreter and an RLM that live and end together; implements `ResidentRuntime`."""
-
-    def __init__(self, parts: RuntimeParts, key: SessionKey, turn: str, spec: RlmSpec) -> None:
-        """A runtime that is not open yet.
-
-        Args:
-            parts: what it is made from.
-            key: whose it is.
-            turn: id of the Turn that needs it first.
-            spec: of the RLM.
-        """
-        self._parts = parts
-        self._key = key
-        self._turn = turn
-        self._spec = spec
-        self._lease: LeaseHandle | None = None
-        self._acquiring = False
-        self._interpreter: BrokerInterpreter | None = None
-        self._native: NativeRlm | None = None
+class TurnRuntime(ResidentRuntime, Protocol):
+    """A runtime that Turns run in."""
 
     @property
     def lease(self) -> LeaseHandle:
@@ -77,6 +62,37 @@ class RootRuntime:
         Raises:
             FleetError: INTERPRETER_FAILED when it isn't open.
         """
+
+    async def run(self, inputs: Mapping[str, Any], scope: InvocationScope) -> RlmOutcome:
+        """Run one Turn's invocation.
+
+        Raises:
+            FleetError: why there is no answer.
+        """
+
+
+class RootRuntime:
+    """A lease, an interpreter and an RLM that live and end together; implements `TurnRuntime`."""
+
+    def __init__(self, parts: RuntimeParts, key: SessionKey, turn: str) -> None:
+        """A runtime that is not open yet.
+
+        Args:
+            parts: what it is made from.
+            key: whose it is.
+            turn: id of the Turn that needs it first.
+        """
+        self._parts = parts
+        self._key = key
+        self._turn = turn
+        self._lease: LeaseHandle | None = None
+        self._acquiring = False
+        self._interpreter: BrokerInterpreter | None = None
+        self._native: NativeRlm | None = None
+
+    @property
+    def lease(self) -> LeaseHandle:
+        """See `TurnRuntime`."""
         if self._lease is None:
             raise FleetError("INTERPRETER_FAILED", "The Session's sandbox is not open.")
         return self._lease
@@ -101,14 +117,10 @@ class RootRuntime:
         self._interpreter = BrokerInterpreter(
             self._parts.sandbox.stub, lease.name, lease.epoch, asyncio.get_running_loop(), self._parts.limits
         )
-        self._native = NativeRlm(self._spec, self._interpreter, self._parts.models)
+        self._native = NativeRlm(self._parts.spec, self._interpreter, self._parts.models)
 
     async def run(self, inputs: Mapping[str, Any], scope: InvocationScope) -> RlmOutcome:
-        """Run one Turn's invocation; see `NativeRlm.run`.
-
-        Raises:
-            FleetError: why there is no answer.
-        """
+        """See `TurnRuntime`."""
         if self._native is None:
             raise FleetError("INTERPRETER_FAILED", "The Session's sandbox is not open.")
         return await self._native.run(inputs, scope)

@@ -22,7 +22,7 @@ from services.session.turns import Commit, TurnEnd, TurnError, TurnJob, TurnStat
 
 if TYPE_CHECKING:
     from services.session.running.resident import Resident
-    from services.session.running.runtime import RootRuntime
+    from services.session.running.runtime import TurnRuntime
 
 _log = get_logger(__name__)
 
@@ -155,7 +155,7 @@ class TurnRun:
         await self._invocation.finish(lines)
         return settled_commit(outcome, outputs, self._invocation.spent())
 
-    async def _watch(self, resident: Resident[RootRuntime]) -> None:
+    async def _watch(self, resident: Resident[TurnRuntime]) -> None:
         await resident.lost.wait()
         self.stop(FleetError("INTERPRETER_FAILED", f"The Turn can't go on: {resident.reason}."))
 
