@@ -93,8 +93,8 @@ class TurnRow(Table, table=True):
         CheckConstraint("(state = 'COMPLETED') = (outputs IS NOT NULL)", name="outputs"),
         CheckConstraint("(state = 'COMPLETED') = (checkpoint_version IS NOT NULL)", name="checkpoint"),
         CheckConstraint(
-            "(state = 'COMPLETED' AND termination IN ('submit', 'extract')) "
-            "OR (state <> 'COMPLETED' AND termination IS NULL)",
+            "(state = 'COMPLETED') = (termination IS NOT NULL) "
+            "AND (termination IS NULL OR termination IN ('submit', 'extract'))",
             name="termination",
         ),
     )

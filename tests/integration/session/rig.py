@@ -71,7 +71,9 @@ class Client:
         request = session_service_pb2.WatchTurnRequest(turn=name, after_sequence=after, snapshot=snapshot)
         return [event async for batch in self.sessions.WatchTurn(request) for event in batch.events]
 
-    async def upload(self, content: bytes, *, filename: str = "a.txt", **fields: Any) -> attachment_service_pb2.Attachment:
+    async def upload(
+        self, content: bytes, *, filename: str = "a.txt", **fields: Any
+    ) -> attachment_service_pb2.Attachment:
         return await self.attachments.UploadAttachment(upload_messages(content, filename, **fields))
 
 

@@ -155,7 +155,9 @@ async def test_another_workspace_sees_nothing(replica: Replica, client: Client) 
         own = await stranger.session()
         async with refused("ATTACHMENT_NOT_FOUND"):
             await stranger.create(own, attachments=[attachment.name])
-        assert [each.name for each in (await stranger.sessions.ListSessions(pb.ListSessionsRequest())).sessions] == [own]
+        assert [each.name for each in (await stranger.sessions.ListSessions(pb.ListSessionsRequest())).sessions] == [
+            own
+        ]
 
 
 async def test_limits_are_lowered_for_one_turn(replica: Replica, client: Client) -> None:

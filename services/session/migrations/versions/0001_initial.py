@@ -77,8 +77,8 @@ def upgrade() -> None:
         sa.CheckConstraint("(state = 'COMPLETED') = (outputs IS NOT NULL)", name="ck_turns_outputs"),
         sa.CheckConstraint("(state = 'COMPLETED') = (checkpoint_version IS NOT NULL)", name="ck_turns_checkpoint"),
         sa.CheckConstraint(
-            "(state = 'COMPLETED' AND termination IN ('submit', 'extract')) "
-            "OR (state <> 'COMPLETED' AND termination IS NULL)",
+            "(state = 'COMPLETED') = (termination IS NOT NULL) "
+            "AND (termination IS NULL OR termination IN ('submit', 'extract'))",
             name="ck_turns_termination",
         ),
     )
