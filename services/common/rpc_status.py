@@ -11,10 +11,14 @@ from google.protobuf.message import DecodeError
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from services.common.errors import DOMAIN, FieldViolation, FleetError, reasons
+from services.common.text import clean
 
 DETAILS_KEY = "grpc-status-details-bin"
 """The trailing metadata that carries the serialized Status."""
 
+_MAX_STATUS_BYTES = 4_500
+_MAX_MESSAGE = 600
+_MAX_VALUE = 512
 _REASON_OF_CODE = {
     code_pb2.INVALID_ARGUMENT: "INVALID_ARGUMENT",
     code_pb2.OUT_OF_RANGE: "INVALID_ARGUMENT",
@@ -40,20 +44,44 @@ _MESSAGE_OF_REASON = {
 
 
 def to_status(error: FleetError) -> status_pb2.Status:
-    """The Status of `error`: exactly one ErrorInfo, then BadRequest and RetryInfo where it has them."""
-    status = status_pb2.Status(code=error.code, message=error.message)
-    info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=dict(error.metadata))
+    """The Status of `error`: exactly one ErrorInfo, then BadRequest and RetryInfo where it has them.
+
+    It is bounded, because clients drop calls whose trailing metadata is larger than 8 KiB: texts are cut, and then
+    violations and metadata left out, the last and the longest first.
+    """
+    metadata = {key: _cut(value, _MAX_VALUE) for key, value in error.metadata.items()}
+    violations = [(v.field, _cut(v.description, _MAX_VALUE)) for v in error.violations]
+    status = _status(error, metadata, violations)
+    while status.ByteSize() > _MAX_STATUS_BYTES:
+        if len(violations) > 1:
+            violations.pop()
+        elif metadata:
+            metadata.pop(max(metadata, key=lambda key: len(metadata[key])))
+        else:
+            break
+        status = _status(error, metadata, violations)
+    return status
+
+
+def _status(error: FleetError, metadata: dict[str, str], violations: list[tuple[str, str]]) -> status_pb2.Status:
+    status = status_pb2.Status(code=error.code, message=_cut(error.message, _MAX_MESSAGE))
+    info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)
     status.details.add().Pack(info)
-    if error.violations:
+    if violations:
         bad = error_details_pb2.BadRequest()
-        for violation in error.violations:
-            bad.field_violations.add(field=violation.field, description=violation.description)
+        for field, description in violations:
+            bad.field_violations.add(field=_cut(field, _MAX_VALUE), description=description)
         status.details.add().Pack(bad)
     if error.retry_after is not None:
         delay = duration_pb2.Duration()
         delay.FromNanoseconds(round(error.retry_after * 1e9))
         status.details.add().Pack(error_details_pb2.RetryInfo(retry_delay=delay))
     return status
+
+
+def _cut(text: str, characters: int) -> str:
+    whole = clean(text)
+    return whole if len(whole) <= characters else f"{whole[: characters - 1]}…"
 
 
 def from_status(status: status_pb2.Status) -> FleetError | None:

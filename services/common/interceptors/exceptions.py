@@ -43,5 +43,6 @@ class ExceptionsLayer:
 
 
 async def _abort(context: Context, error: FleetError) -> NoReturn:
-    details = ((DETAILS_KEY, to_status(error).SerializeToString()),)
-    await context.abort(_CODES[error.code], error.message, details)
+    status = to_status(error)
+    details = ((DETAILS_KEY, status.SerializeToString()),)
+    await context.abort(_CODES[error.code], status.message, details)

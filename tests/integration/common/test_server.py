@@ -165,7 +165,7 @@ async def test_a_missing_token_is_refused(strict_rig: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["Bearer nonsense", "Basic dTpw", "Bearer ", "x", "Bearer a.b.c", "Bearer " + "x" * 9_000]
+    "value", ["Bearer nonsense", "Basic dTpw", "Bearer ", "x", "Bearer a.b.c", "Bearer " + "x" * 6_000]
 )
 async def test_a_bad_token_is_refused_even_on_loopback(rig: Any, value: str) -> None:
     metadata = (("authorization", value),)
