@@ -1,0 +1,1 @@
+"""The sandbox broker: leases, sandboxes, the program inside them and their files."""

@@ -1,0 +1,77 @@
+"""Checks of what the worker says: model code can write to the worker's pipe, so nothing is believed."""
+
+from __future__ import annotations
+
+from . import wire_json
+from .frames import Frame
+from .link import MAX_VALUE_BYTES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_STATUSES = frozenset(("ok", "final", "syntax_error", "error"))
+_MAX_TEXT = 16_000
+_MAX_ID = 64
+
+
+class ProtocolError(Exception):
+    """The other side said something that can't be."""
+
+
+class Answer:
+    """The worker's result of an execution, checked for form.
+
+    Args:
+        frame: What the worker sent.
+
+    Raises:
+        ProtocolError: It isn't a result.
+    """
+
+    def __init__(self, frame: Frame) -> None:
+        control = frame.control
+        repr_bytes = control.get("repr_bytes")
+        if not isinstance(repr_bytes, int) or not 0 <= repr_bytes <= len(frame.body):
+            raise ProtocolError("malformed result")
+        if control.get("status") not in _STATUSES:
+            raise ProtocolError("malformed result")
+        self.status: str = control["status"]
+        self.execution_id = control.get("execution_id")
+        self.interrupted = control.get("interrupted") is True
+        self.result_repr = frame.body[:repr_bytes]
+        self.final = frame.body[repr_bytes:] if self.status == "final" else b""
+        if self.status == "final" and not is_object(self.final):
+            raise ProtocolError("malformed final outputs")
+        failed = self.status in ("error", "syntax_error")
+        self.error: dict[str, Any] | None = _checked_error(control.get("error")) if failed else None
+
+
+def checked_call(frame: Frame) -> tuple[str, str]:
+    """Return the worker's call id and the tool's name.
+
+    Raises:
+        ProtocolError: They are malformed.
+    """
+    call_id, name = frame.control.get("call_id"), frame.control.get("name")
+    if not isinstance(call_id, str) or len(call_id) > _MAX_ID or not isinstance(name, str):
+        raise ProtocolError("malformed call")
+    return call_id, name
+
+
+def is_object(data: bytes) -> bool:
+    """Return whether bytes are a JSON object of allowed size."""
+    try:
+        return len(data) <= MAX_VALUE_BYTES and isinstance(wire_json.loads(data), dict)
+    except (ValueError, MemoryError):
+        return False
+
+
+def _checked_error(error: object) -> dict[str, Any]:
+    if not isinstance(error, dict):
+        raise ProtocolError("malformed error")
+    texts = {key: error.get(key) for key in ("type", "message", "traceback")}
+    line = error.get("line")
+    if not all(isinstance(text, str) for text in texts.values()) or not isinstance(line, int):
+        raise ProtocolError("malformed error")
+    return {**{key: str(text)[:_MAX_TEXT] for key, text in texts.items()}, "line": min(max(line, 0), 1 << 31)}

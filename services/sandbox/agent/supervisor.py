@@ -1,0 +1,389 @@
+"""The supervisor: one single-threaded loop between the host's channel and the worker.
+
+Everything that comes from the worker is hostile: it is checked for form, belongs only to the execution that runs, and
+a worker that breaks the rules is replaced.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from . import frames, values
+from .answers import Answer, ProtocolError, checked_call, is_object
+from .clock import StepClock
+from .execution import Execution, OutputStream, died, failure, stopped
+from .frames import Frame, FrameError
+from .host import HostChannel
+from .limits import Limits, others, private_memory_bytes
+from .readiness import wait
+from .requests import RunRequest, python_version
+from .slot import WorkerLost, WorkerSlot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MAX_OPEN_CALLS = 128
+_KEPT_RESULTS = 32
+_CHECK_SECONDS = 0.25
+_IDLE_CHECK_SECONDS = 2.0
+_IDLE_OUTPUT_BYTES = 1 << 16
+_NOTE_BYTES = 100
+
+
+class Supervisor:
+    """Serves one channel until the host closes it.
+
+    Args:
+        channel: To the host.
+        limits: Of the worker.
+        mount_root: Absolute path below which staged files lie; told to the host.
+        grace_seconds: How long interrupted code may take to end before it is killed.
+        child_signal: Descriptor that becomes readable when a process ended.
+    """
+
+    def __init__(
+        self,
+        channel: HostChannel,
+        limits: Limits,
+        mount_root: str,
+        grace_seconds: float,
+        child_signal: int,
+    ) -> None:
+        self._channel = channel
+        self._limits = limits
+        self._mount_root = mount_root
+        self._grace = grace_seconds
+        self._child_signal = child_signal
+        self._slot = WorkerSlot(limits)
+        self._values = values.ValueStore()
+        self._configuration: dict[str, Any] = {"tools": [], "output_fields": []}
+        self._tools: frozenset[str] = frozenset()
+        self._running: Execution | None = None
+        self._requests: dict[str, RunRequest] = {}
+        self._results: dict[str, tuple[dict[str, Any], bytes]] = {}
+        self._calls: dict[str, str] = {}
+        self._last_call = 0
+        self._lost_between: str = ""
+        self._idle_output = OutputStream(_IDLE_OUTPUT_BYTES)
+        self._check_due = 0.0
+
+    # The loop.
+
+    def serve(self) -> None:
+        """Run until the host closes the channel or no worker can be made."""
+        try:
+            while self._turn():
+                pass
+        except WorkerLost as error:
+            self._channel.send(frames.LOST, {"reason": str(error)})
+        finally:
+            self._slot.stop()
+
+    def _turn(self) -> bool:
+        ready = wait(self._channel, self._slot, self._child_signal, self._timeout_ms(time.monotonic()))
+        slot = self._slot.process
+        for descriptor, stderr in ((slot.stdout, False), (slot.stderr, True)):
+            if descriptor in ready:
+                self._printed(stderr, self._slot.drain(descriptor))
+        if slot.control in ready:
+            self._from_worker()
+        if self._child_signal in ready:
+            os.read(self._child_signal, 4096)
+            if self._slot.reap():
+                self._worker_gone("")
+        if self._slot.has_pending:
+            self._slot.flush()
+        if self._channel.has_pending:
+            self._channel.flush()
+        if self._channel.reader in ready and not self._from_host():
+            return False
+        self._check_time(time.monotonic())
+        return True
+
+    def _timeout_ms(self, now: float) -> float:
+        waits = [self._check_due - now]
+        stream = self._running.stream if self._running else self._idle_output
+        if stream.due is not None:
+            waits.append(stream.due - now)
+        if self._running is not None:
+            if self._running.kill_at is not None:
+                waits.append(self._running.kill_at - now)
+            remaining = self._running.clock.remaining()
+            if remaining is not None and not self._running.stop_reason:
+                # With a host call open the charge can only grow by what the processors give.
+                waits.append(max(remaining, 0.02) if self._running.clock.open_calls else remaining)
+        return max(0.0, min(waits)) * 1000 + 0.5
+
+    def _check_time(self, now: float) -> None:
+        stream = self._running.stream if self._running else self._idle_output
+        if stream.due is not None and now >= stream.due:
+            self._stream(stream)
+        running = self._running
+        if running is not None:
+            if running.kill_at is not None and now >= running.kill_at:
+                self._worker_gone("did not react to the interrupt")
+            elif not running.stop_reason:
+                running.clock.advance(now, self._slot.cpu())
+                remaining = running.clock.remaining()
+                if remaining is not None and remaining <= 0:
+                    self._interrupt("timed_out", now)
+        if now >= self._check_due:
+            self._check_due = now + (_CHECK_SECONDS if self._running else _IDLE_CHECK_SECONDS)
+            self._check_processes()
+
+    def _check_processes(self) -> None:
+        """Enforce what no limit of a single process can."""
+        pids = others(os.getpid())
+        if private_memory_bytes(pids) > self._limits.memory_mb << 20:
+            self._worker_gone(f"was ended because it used more than {self._limits.memory_mb} MiB of memory")
+        elif self._running is None and len(pids) > self._limits.processes // 2:
+            # Copies that a fork bomb left behind would starve all further steps.
+            self._slot.end_leftovers()
+
+    def _interrupt(self, reason: str, now: float) -> None:
+        if self._running is not None and not self._running.stop_reason:
+            self._running.stop_reason = reason
+            self._running.kill_at = now + self._grace
+            self._slot.interrupt()
+
+    # Output.
+
+    def _printed(self, stderr: bool, data: bytes) -> None:
+        now = time.monotonic()
+        if self._running is not None:
+            self._running.printed(stderr, data, now)
+        else:
+            self._idle_output.add(stderr, data, now)
+
+    def _stream(self, stream: OutputStream) -> None:
+        execution_id = self._running.id if self._running else ""
+        for stderr, data in stream.take():
+            self._channel.send(frames.OUTPUT, {"execution_id": execution_id, "stderr": stderr}, data)
+
+    def _drain_output(self) -> None:
+        """Take everything that was printed up to here."""
+        process = self._slot.process
+        self._printed(False, self._slot.drain(process.stdout))
+        self._printed(True, self._slot.drain(process.stderr))
+
+    # From the host.
+
+    def _from_host(self) -> bool:
+        try:
+            arrived = self._channel.receive()
+            for frame in arrived or ():
+                self._host_frame(frame)
+        except (FrameError, ProtocolError, values.VariableError) as error:
+            self._channel.send(frames.LOST, {"reason": f"protocol: {error}"})
+            return False
+        except (KeyError, TypeError, ValueError):
+            self._channel.send(frames.LOST, {"reason": "protocol: malformed request"})
+            return False
+        return arrived is not None
+
+    def _host_frame(self, frame: Frame) -> None:
+        channel = self._channel
+        if frame.epoch < channel.epoch or (frame.type != frames.OPEN and frame.epoch != channel.epoch):
+            channel.write(Frame(frames.LOST, {"reason": "stale epoch"}, epoch=frame.epoch))
+            return
+        if frame.type == frames.OPEN:
+            self._open(frame)
+            return
+        channel.outbox.acknowledge(frame.ack)
+        verdict = channel.inbox.take(frame.sequence)
+        if verdict == "gap":
+            raise ProtocolError(f"request {channel.inbox.taken + 1} is missing")
+        if verdict == "repeated":
+            return
+        if frame.type == frames.EXECUTE:
+            self._execute(frame)
+        elif frame.type == frames.TOOL_RESULT:
+            self._tool_result(frame)
+        elif frame.type == frames.CANCEL:
+            if self._running is not None and self._running.id == frame.control["execution_id"]:
+                self._interrupt("cancelled", time.monotonic())
+        elif frame.type == frames.PING:
+            channel.send(frames.PONG, {"nonce": frame.control.get("nonce", 0)})
+        else:
+            raise ProtocolError("not a request")
+
+    def _open(self, frame: Frame) -> None:
+        channel, control = self._channel, frame.control
+        last_sequence = int(control.get("last_sequence", 0))
+        begins = frame.epoch > channel.epoch or (last_sequence == 0 and frame.sequence <= 1)
+        if begins:
+            channel.begin(frame.epoch)
+        if channel.inbox.take(frame.sequence, ahead=True) == "gap":
+            raise ProtocolError("too many requests are missing")
+        configuration = {"tools": control["tools"], "output_fields": control["output_fields"]}
+        if begins or configuration != self._configuration:
+            self._configuration = configuration
+            self._tools = frozenset(tool["name"] for tool in configuration["tools"])
+            self._slot.send(frames.OPEN, configuration)
+        if not begins:
+            channel.resume(last_sequence)
+        channel.send(
+            frames.READY,
+            {
+                "epoch": channel.epoch,
+                "protocol_version": frames.PROTOCOL_VERSION,
+                "python_version": python_version(),
+                "mount_root": self._mount_root,
+                "last_sequence": channel.inbox.taken,
+                "values": self._values.hashes(),
+            },
+        )
+
+    def _execute(self, frame: Frame) -> None:
+        request = self._requests.setdefault(frame.control["execution_id"], RunRequest(frame.control["execution_id"]))
+        code = request.add(frame, self._values)
+        if code is None:
+            return
+        del self._requests[request.id]
+        if self._running is not None and self._running.id == request.id:
+            return
+        if request.id in self._results:
+            self._channel.send(frames.DONE, *self._results[request.id])
+        elif self._running is not None:
+            raise ProtocolError("another execution is running")
+        else:
+            self._start(request, code)
+
+    def _start(self, request: RunRequest, code: bytes) -> None:
+        now = time.monotonic()
+        self._drain_output()
+        self._stream(self._idle_output)
+        self._idle_output = OutputStream(_IDLE_OUTPUT_BYTES)
+        clock = StepClock(now, self._slot.cpu(), request.timeout_seconds)
+        self._running = Execution(request.id, request.max_output_bytes, clock, now)
+        if self._lost_between:
+            reason, self._lost_between = self._lost_between, ""
+            self._finish("died", error=died(reason, "between two steps; nothing of this step ran"), state_lost=True)
+            return
+        try:
+            for variable in request.variables:
+                self._slot.send_value(variable["sha256"], self._values.get(variable["sha256"]))
+        except values.VariableError as error:
+            self._finish("error", error=failure("VariableError", str(error)), remember=False)
+            return
+        dropped = self._slot.forget_values(self._values.dropped)
+        self._values.dropped.clear()
+        self._slot.grant_cpu()
+        self._check_due = min(self._check_due, now + _CHECK_SECONDS)
+        self._slot.send(frames.EXECUTE, request.for_worker(len(code), dropped), code)
+
+    def _tool_result(self, frame: Frame) -> None:
+        worker_call = self._calls.pop(frame.control["call_id"], None)
+        if worker_call is None or self._running is None:
+            return
+        self._running.clock.call_closed(time.monotonic(), self._slot.cpu())
+        self._slot.send(frames.TOOL_RESULT, {"call_id": worker_call, "ok": bool(frame.control["ok"])}, frame.body)
+
+    # From the worker.
+
+    def _from_worker(self) -> None:
+        process = self._slot.process
+        try:
+            arrived = self._slot.receive()
+            if arrived is None:
+                self._worker_gone("")
+                return
+            for frame in arrived:
+                self._worker_frame(frame)
+                if self._slot.process is not process:
+                    return
+        except (FrameError, ProtocolError):
+            self._worker_gone("was ended because its code broke the interpreter's own pipe")
+
+    def _worker_frame(self, frame: Frame) -> None:
+        if frame.type == frames.READY:
+            self._slot.was_ready()
+        elif frame.type == frames.TOOL_CALL:
+            self._tool_call(frame)
+        elif frame.type == frames.DONE:
+            self._worker_done(frame)
+        else:
+            raise ProtocolError("not an answer")
+
+    def _tool_call(self, frame: Frame) -> None:
+        worker_call, name = checked_call(frame)
+        refusal = self._refusal(name, frame.body)
+        if refusal or self._running is None:
+            self._slot.send(frames.TOOL_RESULT, {"call_id": worker_call, "ok": False}, refusal.encode())
+            return
+        self._drain_output()
+        self._stream(self._running.stream)
+        self._last_call += 1
+        call_id = f"{self._channel.epoch}-{self._last_call}"
+        self._calls[call_id] = worker_call
+        self._running.clock.call_opened(time.monotonic(), self._slot.cpu())
+        control = {"execution_id": self._running.id, "call_id": call_id, "name": name}
+        self._channel.send(frames.TOOL_CALL, control, frame.body)
+
+    def _refusal(self, name: str, body: bytes) -> str:
+        if self._running is None:
+            return "host tools can be called only while a step runs"
+        if name not in self._tools:
+            return "there is no such host tool"
+        if len(self._calls) >= _MAX_OPEN_CALLS or self._channel.outbox.full:
+            return f"more than {_MAX_OPEN_CALLS} host calls at the same time"
+        return "" if is_object(body) else "the arguments are not a JSON object"
+
+    def _worker_done(self, frame: Frame) -> None:
+        answer, running = Answer(frame), self._running
+        if running is None or answer.execution_id != running.id:
+            raise ProtocolError("the result of an execution that doesn't run")
+        self._drain_output()
+        status, error = answer.status, answer.error
+        if running.stop_reason and status != "final" and answer.interrupted:
+            status = running.stop_reason
+            error = dict(error or failure("", ""), type="KeyboardInterrupt", message=stopped(status, kept=True))
+        result_repr = answer.result_repr[: running.capture.limit + _NOTE_BYTES]
+        self._finish(status, error=error, result_repr=result_repr, final=answer.final)
+
+    def _worker_gone(self, reason: str) -> None:
+        """Replace the worker; what ran in it ends, and a host that believes in its state is told."""
+        self._drain_output()
+        how = self._slot.replace()
+        self._slot.send(frames.OPEN, self._configuration)
+        if self._running is None:
+            self._lost_between = reason or how
+            return
+        status = self._running.stop_reason or "died"
+        error = (
+            failure("TimeoutError" if status == "timed_out" else "KeyboardInterrupt", stopped(status, kept=False))
+            if self._running.stop_reason
+            else died(reason or how, "during the step")
+        )
+        self._finish(status, error=error, state_lost=True)
+
+    # The end of an execution.
+
+    def _finish(
+        self,
+        status: str,
+        *,
+        error: dict[str, Any] | None = None,
+        result_repr: bytes = b"",
+        final: bytes = b"",
+        state_lost: bool = False,
+        remember: bool = True,
+    ) -> None:
+        running = self._running
+        if running is None:
+            return
+        now = time.monotonic()
+        running.clock.advance(now, self._slot.cpu())
+        self._stream(running.stream)
+        result = running.done(status, now, error=error, result_repr=result_repr, final=final, state_lost=state_lost)
+        self._running = None
+        self._calls.clear()
+        if status not in ("ok", "final"):
+            self._check_processes()
+        if remember:
+            self._results[running.id] = result
+            while len(self._results) > _KEPT_RESULTS:
+                del self._results[next(iter(self._results))]
+        self._channel.send(frames.DONE, *result)

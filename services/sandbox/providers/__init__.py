@@ -1,0 +1,1 @@
+"""Places where a sandbox can live, all behind one protocol."""
