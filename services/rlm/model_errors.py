@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-_STATUS_KINDS: dict[int, ModelErrorKind]
+from services.rlm.provider_line import LineCut
+
 _MAX_CAUSES = 12
 _REQUEST_ID = re.compile(r"^[\w.:-]{1,80}$")
 
@@ -106,6 +107,11 @@ def read_model_error(error: BaseException) -> ModelError | None:
         request_id=_request_id(error),
         retry_after=_retry_after(error),
     )
+
+
+def called_off(error: BaseException) -> LineCut | None:
+    """Return the call-off that `error` comes from, whose cause is no provider, or None."""
+    return next((cause for cause in _causes(error) if isinstance(cause, LineCut)), None)
 
 
 def _kind(known: ModelErrorKind, status: int | None) -> ModelErrorKind:

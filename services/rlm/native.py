@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pydantic import JsonValue
 
@@ -144,15 +144,12 @@ class NativeRlm:
     async def _answer(self, inputs: dict[str, Any], scope: InvocationScope, attempt: _Attempt) -> RlmOutcome:
         import dspy
 
-        from services.rlm.adapter import FleetAdapter
         from services.rlm.callbacks import StepCallback
-        from services.rlm.lm_settings import lm_settings
 
         rlm = self._built()
-        async with self._models.open(scope, self._spec.role) as models:
+        with self._models.open(scope, self._spec.role) as models:
             rlm.sub_lm = models.sub
-            settings = lm_settings(models.root, adapter=FleetAdapter(), callbacks=[StepCallback(scope)])
-            with dspy.context(**settings):
+            with dspy.context(**models.settings([StepCallback(scope)])):
                 return await self._concluded(rlm, inputs, scope, attempt)
 
     async def _concluded(
@@ -198,6 +195,8 @@ class NativeRlm:
                 max_llm_calls=self._spec.max_llm_calls,
                 max_output_chars=self._spec.max_output_chars,
                 tools=[native_tool(tool) for tool in self._spec.tools],
+                # DSPy's default describes a sandbox of its own to the model.
+                interpreter_factory=_no_interpreter,
             )
         return self._rlm
 
@@ -213,6 +212,10 @@ class NativeRlm:
         if failure.reason == "INTERNAL":
             _LOG.error("the RLM stopped unexpectedly", exc_info=error)
         return failure
+
+
+def _no_interpreter() -> NoReturn:
+    raise RuntimeError("the interpreter is given with every invocation")
 
 
 class _Attempt:

@@ -3,8 +3,8 @@
 RECURSION = """\
 Children: `rlm_query` starts another model like you, with a sandbox of its own, on one bounded investigation. \
 At most {max_calls} children may be started in this Turn, {max_parallel} at a time. Each has {child_iters} steps and \
-{child_llm_calls} `llm_query` prompts, which come out of your own budget too. Start one only when a question needs several steps \
-of reading and judging; never for what Python or one `llm_query` can do.
+{child_llm_calls} `llm_query` prompts, which come out of your own budget too. Start one only when a question needs \
+several steps of reading and judging; never for what Python or one `llm_query` can do.
 
 - One: `outcome = rlm_query("Which obligations does the supplier have, with the clause of each?", \
 inputs=[attachments[0].path], context="The buyer is Northwind.")`
