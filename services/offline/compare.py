@@ -12,7 +12,7 @@ from services.offline.programs.retrieval import stem
 KINDS: tuple[tuple[str, str], ...] = (
     (
         "Grants or permits something",
-        r"\b(?:hereby grants?|grants? (?:to )?you|grants?|may (?!not\b)|permits?|permitted|is allowed)\b",
+        r"\b(?:hereby grants?|grants (?:to )?you|you may (?!not\b)|permits you|permission to|is allowed to)\b",
     ),
     ("Says when something ends", r"\b(?:terminat\w+|ceases?|revok\w+|expires?|no longer)\b"),
     ("Forbids something", r"\b(?:may not|must not|shall not|cannot|prohibit\w*|forbid\w*|not (?:be )?permitted)\b"),
@@ -26,23 +26,26 @@ KINDS: tuple[tuple[str, str], ...] = (
 )
 """Kinds of statement with what gives them away; the wording of the answer never claims more than the match."""
 
-_QUOTE = re.compile(r'^- line (\d+): "(.*)"$', re.MULTILINE)
+_QUOTE = re.compile(r'^- line (\d+)(?: \[(.*?)\])?: "(.*)"$', re.MULTILINE)
 MOST_WORDS = 6
 
 
 @dataclass(frozen=True)
 class Block:
-    """The quotes of one document, as (line, text)."""
+    """The quotes of one document, as (line, heading, text)."""
 
     name: str
-    quotes: tuple[tuple[int, str], ...]
+    quotes: tuple[tuple[int, str, str], ...]
 
 
 def read_blocks(prompt: str) -> list[Block]:
     """The ``### name`` blocks of a prompt with their quotes."""
     pieces = re.split(r"^### (.+)$", prompt, flags=re.MULTILINE)
     named = zip(pieces[1::2], pieces[2::2], strict=True)
-    return [Block(name.strip(), tuple((int(n), q) for n, q in _QUOTE.findall(text))) for name, text in named]
+    return [
+        Block(name.strip(), tuple((int(n), title, quote) for n, title, quote in _QUOTE.findall(text)))
+        for name, text in named
+    ]
 
 
 def compare_documents(blocks: list[Block]) -> list[str]:
@@ -59,14 +62,23 @@ def compare_documents(blocks: list[Block]) -> list[str]:
 def _kind_line(title: str, pattern: str, blocks: list[Block]) -> list[str]:
     places = {}
     for block in blocks:
-        found = [number for number, quote in block.quotes if re.search(pattern, quote, re.IGNORECASE)]
+        found = [(line, title) for line, title, quote in block.quotes if re.search(pattern, quote, re.IGNORECASE)]
         if found:
-            places[block.name] = ", ".join(str(number) for number in sorted(set(found))[:4])
+            places[block.name] = _places(found)
     if not places:
         return []
     without = [block.name for block in blocks if block.name not in places]
-    said = "; ".join(f"{name} (line{'s' if ',' in numbers else ''} {numbers})" for name, numbers in places.items())
-    return [f"- {title}: {said}" + (f"; no such sentence in {', '.join(without)}." if without else ".")]
+    said = "; ".join(f"{name} ({where})" for name, where in places.items())
+    return [f"- {title}: {said}" + (f"; not in the quotes from {', '.join(without)}." if without else ".")]
+
+
+def _places(found: list[tuple[int, str]]) -> str:
+    """Headings with their lines, at most three of each."""
+    lines: dict[str, list[str]] = {}
+    for line, title in sorted(set(found)):
+        lines.setdefault(title, []).append(str(line))
+    named = [f"{title + ', ' if title else ''}line {' and '.join(numbers[:3])}" for title, numbers in lines.items()]
+    return "; ".join(named[:3])
 
 
 def _own_words(block: Block, blocks: list[Block]) -> list[str]:
@@ -75,17 +87,18 @@ def _own_words(block: Block, blocks: list[Block]) -> list[str]:
         return []
     others = {mark for other in blocks if other is not block for mark in _words(other)}
     own = {mark: found for mark, found in _words(block).items() if mark not in others}
-    best = sorted(own.values(), key=lambda found: (-found[1], found[2], found[0]))[:MOST_WORDS]
+    best = sorted(own.values(), key=lambda found: (-found[1], -len(found[0]), found[0]))[:MOST_WORDS]
     if not best:
         return []
-    return [f"- Only {block.name} uses: {', '.join(f'{word} (line {line})' for word, _, line in best)}."]
+    listed = ", ".join(f"{word} (line {line})" for word, _, line in best)
+    return [f"- Words that only the quotes from {block.name} use: {listed}."]
 
 
 def _words(block: Block) -> dict[str, tuple[str, int, int]]:
     """Longer content words by stem: (word, times used, first line)."""
     counts: Counter[str] = Counter()
     first: dict[str, tuple[str, int]] = {}
-    for line, quote in block.quotes:
+    for line, _, quote in block.quotes:
         for word in re.findall(r"[a-z]{6,}", quote.lower()):
             if word not in STOP:
                 counts[stem(word)] += 1

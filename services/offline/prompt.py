@@ -19,6 +19,7 @@ _FIELD = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid 
 _SUBMIT = re.compile(r"`SUBMIT\(([\w, ]*)\)` - submit")
 _OUTPUT_TYPE = re.compile(r"^ *- \{(\w+)\}(?: +# note: the value you produce (.*))?$", re.MULTILINE)
 _LLM_CALLS = re.compile(r"max (\d+) sub-LLM calls")
+_BATCHED = re.compile(r"^ *- `rlm_query_batched\((?:(\w+): )?", re.MULTILINE)
 _CHILDREN = (
     re.compile(
         r"(?:at most|up to|no more than|maximum of|max(?:imum)?|limit(?: is| of)?:?)\s+(\d+)\s+(?:\w+\s+){0,2}child",
@@ -50,6 +51,7 @@ class Action:
         max_iterations: How many programs may run in all.
         max_children: Children that one Turn may start; 0 when there is no recursion.
         max_llm_calls: Prompts that may be sent to the Sub model.
+        children_parameter: Name of the parameter of ``rlm_query_batched``, or an empty text.
     """
 
     variables: dict[str, Variable]
@@ -59,6 +61,7 @@ class Action:
     max_iterations: int
     max_children: int
     max_llm_calls: int
+    children_parameter: str
 
     @property
     def left(self) -> int:
@@ -113,15 +116,16 @@ def _read_rlm(system: str, text: str) -> Action | Extraction:
         fields = _FIELD.findall(text[text.rfind("\n\nRespond with the corresponding output") :])
         return Extraction(variables, {n: _json_type(t) for n, t in fields if n != "completed"}, steps)
     number, total = re.findall(r"\d+", sections[2])[:2]
-    calls = _LLM_CALLS.search(system)
+    calls, batched = _LLM_CALLS.search(system), _BATCHED.search(system)
     return Action(
         variables,
         _read_outputs(system),
         steps,
         int(number),
         int(total),
-        _children(system) if "`rlm_query_batched(" in system else 0,
+        _children(system) if batched else 0,
         int(calls.group(1)) if calls else DEFAULT_LLM_CALLS,
+        (batched.group(1) or "") if batched else "",
     )
 
 

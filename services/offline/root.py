@@ -8,7 +8,7 @@ from services.offline.documents import Document, Survey, read_survey
 from services.offline.english import FOLLOWING_ON, GREETING
 from services.offline.programs import documents as prose
 from services.offline.programs.answering import SUBMIT, submit_answer, submit_text
-from services.offline.programs.compose import program
+from services.offline.programs.compose import literal, program
 from services.offline.prompt import Action
 from services.offline.question import Question, arithmetic, read_question
 from services.offline.run import Next, Run
@@ -54,6 +54,10 @@ class RootSteps:
         self.question: Question = read_question(text, self.survey.earlier)
         self.documents = [document for document in self.survey.documents if document.readable]
         self.tables = TableSteps(run, self.documents, text, self.survey.earlier if FOLLOWING_ON.match(text) else "")
+        self.rest = self.tables.rest
+        self.expression = self.question.expression() if self.rest is None else literal(self.rest)
+        if self.rest is not None:
+            self.question = read_question(self.rest, "")
 
     def next(self) -> Next:
         """The next step."""
@@ -68,8 +72,9 @@ class RootSteps:
 
     @property
     def prose(self) -> list[Document]:
-        """Documents to be read as text."""
-        return [document for document in self.documents if document.n not in self.tables.numbers]
+        """Documents to be read as text; none when tables answer everything."""
+        numbers = self.tables.numbers
+        return [document for document in self.documents if document.n not in numbers] if self.rest != "" else []
 
     def _next_for_prose(self) -> Next | None:
         if not self.prose:
@@ -113,7 +118,10 @@ class RootSteps:
             f"children read them side by side, each its own; {self.action.max_children} are allowed."
         )
         context = f"Look for: {', '.join(self.question.words)}" if self.question.words else ""
-        return Next(self.run.trouble + reason, prose.ask_children(self.question.expression(), groups, context))
+        return Next(
+            self.run.trouble + reason,
+            prose.ask_children(self.expression, groups, context, self.action.children_parameter),
+        )
 
     def _unanswered(self) -> list[int]:
         """Documents that no child has answered for."""
@@ -127,7 +135,7 @@ class RootSteps:
         topic = self.question.topic or "no particular topic, so I take the openings"
         reason = f"I rank the passages of {len(numbers)} document(s) by the question's own words: {topic}."
         keep = 16 if len(numbers) == 1 else 6
-        code = prose.search(self.question.expression(), self.question.terms, numbers, keep)
+        code = prose.search(self.expression, self.question.terms, numbers, keep)
         return Next(self.run.trouble + reason, code)
 
     @property

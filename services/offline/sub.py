@@ -81,7 +81,7 @@ def bearing_sentences(reading: Reading) -> list[str]:
         for block in _BLOCK.split(reading.text)
         for part in re.split(r"\n\s*\n", block)
         for sentence in sentences(part)
-        if len(sentence.split()) >= 4
+        if not _is_title(sentence)
     ]
     terms = set(content_stems(reading.question))
     if not terms:
@@ -93,6 +93,12 @@ def bearing_sentences(reading: Reading) -> list[str]:
     bar = max(scores, default=0.0) * 0.5
     kept = sorted((i for i, score in enumerate(scores) if score and score >= bar), key=lambda i: (-scores[i], i))
     return list(dict.fromkeys(_clip(candidates[i], terms) for i in sorted(kept[:MOST_SENTENCES])))
+
+
+def _is_title(sentence: str) -> bool:
+    """Whether a sentence only names what follows: very short, or all its longer words are capitalised."""
+    words = re.findall(r"[A-Za-z]+", sentence)
+    return len(words) < 4 or (len(words) <= 8 and not any(len(word) > 3 and word[0].islower() for word in words))
 
 
 def _clip(sentence: str, terms: set[str]) -> str:

@@ -20,11 +20,19 @@ class TableSteps:
         self._run, self._question, self._earlier = run, question, earlier
         self._readers = {document.n: document.reader for document in documents if document.reader}
         self._files = {document.n: document.file for document in documents}
+        self.shared = len(self._readers) < len(documents)
+
+    @property
+    def rest(self) -> str | None:
+        """What prose has to answer: the clauses that no table answers, None when that is the whole question."""
+        refused = [plan.clause for plan in self.plans if not plan.queries]
+        return None if len(refused) == len(self.plans) else "? ".join(refused)
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         """The files that turned out to be tables."""
-        return read_tables(self._run.facts(computing.LOAD), self._files)
+        facts = [*self._run.facts(computing.LOAD), *self._run.facts(computing.VALUES)]
+        return read_tables(facts, self._files)
 
     @cached_property
     def plans(self) -> list[Plan]:
@@ -44,6 +52,8 @@ class TableSteps:
             return None
         if self._run.wanted(computing.LOAD):
             return self._load()
+        if self._names_values and self._run.wanted(computing.VALUES):
+            return self._find_values()
         if not any(plan.queries for plan in self.plans):
             return None
         by_number = {table.n: table for table in self.tables}
@@ -67,7 +77,7 @@ class TableSteps:
 
     def remarks(self) -> list[str]:
         """Lines for the clauses that could not be understood, with what the tables hold."""
-        refused = [plan for plan in self.plans if not plan.queries]
+        refused = [plan for plan in self.plans if not plan.queries] if not self.shared else []
         lines = [f'I can\'t tell how to compute "{plan.clause}": {plan.notes[0]}.' for plan in refused]
         if self.plans and self._run.done(computing.COMPUTE) is None and not refused:
             lines.append("The figures could not be computed.")
@@ -76,15 +86,26 @@ class TableSteps:
     def _load(self) -> Next:
         listed = ", ".join(self._files[n] for n in self._readers)
         reason = f"{listed}: this looks like data in rows. I read it and see what its columns hold."
+        readers = {n: reader for n, reader in self._readers.items() if reader}
+        return Next(self._run.trouble + reason, computing.load(readers))
+
+    @property
+    def _names_values(self) -> bool:
+        """Whether words of the question are not explained by columns, so that they may be values."""
+        texts = any(column.type == "text" for table in self.tables for column in table.columns)
+        return texts and any(plan.open_words for plan in self.plans)
+
+    def _find_values(self) -> Next:
+        words = ", ".join(dict.fromkeys(word for plan in self.plans for word in plan.open_words))
+        reason = f"No column explains these words: {words}. They may be values, so I look for them in the text columns."
         lowered = self._question.lower()
-        aliases = {
+        codes = {
             self._question[at : at + len(name)]: code
             for name, code in ((state.replace("-", " "), code) for state, code in US_STATES.items())
             if (at := lowered.find(name)) >= 0
         }
         expression = 'history[-1]["request"] + " " + request' if self._earlier else "request"
-        readers = {n: reader for n, reader in self._readers.items() if reader}
-        return Next(self._run.trouble + reason, computing.load(expression, readers, aliases))
+        return Next(self._run.trouble + reason, computing.find_values(expression, codes))
 
     def _reasons(self) -> str:
         said = []

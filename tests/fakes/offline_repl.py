@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import io
 import traceback
 from collections.abc import Callable, Mapping
@@ -68,11 +69,11 @@ class OfflineRepl:
         for key in [key for key in self._broken if key in code.splitlines()[0]]:
             raise CodeExecutionError(str(self._broken.pop(key)))
         self._names.update(variables or {})
-        self._names.update(self.tools, SUBMIT=self._submit)
+        self._names.update({name: _positional(tool) for name, tool in self.tools.items()}, SUBMIT=self._submit)
         printed = io.StringIO()
         try:
             with contextlib.redirect_stdout(printed):
-                exec(compile(code, "<step>", "exec"), self._names)  # noqa: S102
+                exec(compile(code, "<step>", "exec"), self._names)
         except _Submitted as submitted:
             self.outputs.append(printed.getvalue())
             return FinalOutput(submitted.values)
@@ -84,6 +85,16 @@ class OfflineRepl:
     @staticmethod
     def _submit(**values: Any) -> None:
         raise _Submitted(values)
+
+
+def _positional(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """A tool that also takes positional arguments: DSPy's own wrappers take keywords only."""
+    names = list(inspect.signature(tool).parameters)
+
+    def call(*values: Any, **named: Any) -> Any:
+        return tool(**dict(zip(names, values, strict=False)), **named)
+
+    return call
 
 
 def attach(paths: list[Path]) -> list[Attachment]:

@@ -50,13 +50,13 @@ def submit_call(outputs: Mapping[str, str], known: Mapping[str, str]) -> str:
 
 _TABLE_PART = """
 for asked, n, readings, notes in {clauses}:
-    parts.append(f"**{{asked}}?**")
+    parts.append(f"**{{asked[:1].upper()}}{{asked[1:]}}?**")
     for name, reading in readings:
         found = results[name]
         where = f"{{documents[n]['name']}} {{found.get('cite', '')}}".strip()
         verdicts = {{True: "a second computation agrees", False: "A SECOND COMPUTATION DISAGREES"}}
         checked = verdicts.get(found.get("agrees"), "not checked")
-        parts.append(f"- {{reading}}: {{found['main']}} ({{where}}; {{found['rows']}} rows; {{checked}})")
+        parts.append(f"- {{reading}}: {{found['main']}} ({{where}}; rows: {{found['rows']}}; {{checked}})")
         findings.append(f"{{reading}}: {{found['main']}}")
         metrics.append({{"name": reading, "value": found["value"]}})
     parts += [f"- Note: {{note}}." for note in notes]
@@ -77,8 +77,9 @@ for n in numbers:
     for title, group in groupby(mine, key=lambda item: item["title"]):
         parts.append(f"- {{title or 'No heading'}}")
         for item in group:
-            lines = f"{{item['first']}}-{{item['last']}}" if item["first"] < item["last"] else item["first"]
-            parts.append(f'  - "{{item["quote"]}}" ({{name}}, lines {{lines}})')
+            lines = f"{{item['first']}}-{{item['last']}}"
+            lead = item["lead"] + " […] " if item["lead"] else ""
+            parts.append(f'  - "{{lead}}{{item["quote"]}}" ({{name}}, lines {{lines}})')
             findings.append(f"{{name}}:{{lines}} {{item['quote']}}")
     if mine:
         continue

@@ -6,7 +6,9 @@ from services.offline.programs.compose import literal, program
 from services.offline.programs.retrieval import (
     heading_at,
     headings,
+    lead_in,
     locate,
+    openings,
     passages,
     rank,
     stem,
@@ -42,8 +44,11 @@ for turn in list(history)[-1:]:
 """
 
 _EARLIER = """
-said = [f"Turn {k}: {turn['request']}\n{turn['answer']}" for k, turn in enumerate(history, 1)]
-documents = [{"name": "earlier turns", "path": "", "text": "\n\n".join(said)}] if said else []
+if not documents and history:  # nothing is attached: what was said before is all there is to read
+    said = [f"Turn {k}: {turn['request']}\\n{turn['answer']}" for k, turn in enumerate(history, 1)]
+    documents = [{"name": "earlier turns", "path": "", "text": "\\n\\n".join(said)}]
+    lines = documents[0]["text"].splitlines()
+    print(json.dumps({"n": 0, "file": "earlier turns", "bytes": 0, "lines": len(lines), "first": []}))
 """
 
 _LONG_REQUEST = 'print(json.dumps({"request": request[:4000]}))\n'
@@ -55,8 +60,8 @@ def look_at_attachments(*, history: bool, attachments: bool, long_request: bool)
     if attachments:
         body += _LOOK.format(items="attachments", read="item.bytes()", name="item.filename", path="item.path")
     else:
-        body += _EARLIER if history else 'documents = []\nprint("nothing is attached")\n'
-    return program(LOOK, body + (_HISTORY if history else ""))
+        body += "documents = []\n"
+    return program(LOOK, body + (_EARLIER + _HISTORY if history else ""))
 
 
 def look_at_inputs() -> str:
@@ -96,7 +101,9 @@ for n in {numbers}:
     print(json.dumps({{"n": n, "file": documents[n]["name"], "passages": len(found), "best": best}}))
 """
 
-_PIECES = (stem, stems, passages, headings, heading_at, rank, locate)
+_SEARCHING = (stem, stems, passages, rank, headings, heading_at)
+_OPENING = (stem, stems, passages, headings, heading_at, openings)
+_LOCATING = (headings, heading_at, passages, lead_in, locate)
 
 
 def search(question: str, terms: list[str], numbers: list[int], keep: int) -> str:
@@ -108,9 +115,9 @@ def search(question: str, terms: list[str], numbers: list[int], keep: int) -> st
         numbers: Indices into ``documents``.
         keep: Passages kept for each document.
     """
-    find = "rank(passages(text), terms)" if terms else "[(1.0, *part) for part in passages(text)]"
+    find = "rank(passages(text), terms)" if terms else "openings(text)"
     body = _SEARCH.format(question=question, terms=literal(terms), numbers=numbers, keep=keep, find=find)
-    return program(SEARCH, body, _PIECES)
+    return program(SEARCH, body, _SEARCHING if terms else _OPENING)
 
 
 _ASK = """
@@ -129,7 +136,8 @@ for n in sorted({{n for n, *_ in candidates}}):
         sources.append(n)
 quotes = []
 for n, reply in zip(sources, llm_query_batched(prompts)):
-    copied = [line[2:].strip().strip('"') for line in reply.splitlines() if line.startswith("- ")]
+    lines = [line[2:].strip() for line in reply.splitlines() if line.startswith("- ")]
+    copied = [line.removeprefix('"').removesuffix('"') for line in lines]
     quotes += [(n, quote) for quote in copied]
     print(json.dumps({{"n": n, "quotes": len(copied), "first": copied[0][:100] if copied else "NOT FOUND"}}))
 """
@@ -148,8 +156,8 @@ for n, quote in quotes:
     if spot is None or quote in [known["quote"] for known in evidence if known["n"] == n]:
         refused += spot is None
         continue
-    title = heading_at(spot[0], headings(text))
-    evidence.append({"n": n, "first": spot[0], "last": spot[1], "title": title, "quote": quote})
+    title, lead = heading_at(spot[0], headings(text)), lead_in(spot[0], passages(text))
+    evidence.append({"n": n, "first": spot[0], "last": spot[1], "title": title, "lead": lead, "quote": quote})
 for n in sorted({item["n"] for item in evidence}):
     spots = [f"{item['first']}-{item['last']}" for item in evidence if item["n"] == n]
     print(json.dumps({"n": n, "file": documents[n]["name"], "verified": len(spots), "lines": spots[:12]}))
@@ -178,10 +186,10 @@ def verify(*, children: bool = False, whole_passages: bool = False, keep: bool =
         keep: Quotes of the Sub model are there already.
     """
     before = _WHOLE_PASSAGES if whole_passages else "" if keep else "quotes = []\n"
-    return program(VERIFY, before + (_FROM_CHILDREN if children else "") + _VERIFY, _PIECES if children else ())
+    return program(VERIFY, before + (_FROM_CHILDREN if children else "") + _VERIFY, _LOCATING)
 
 
-_CHILDREN = """
+_ASK_CHILDREN = """
 question = {question}
 groups = {groups}  # which documents each child reads
 calls = []
@@ -192,7 +200,7 @@ for group in groups:
         "inputs": [documents[n]["path"] for n in group],
         "context": {context},
     }})
-outcomes = rlm_query_batched(calls)
+outcomes = rlm_query_batched({argument}calls)
 for group, outcome in zip(groups, outcomes):
     print(json.dumps({{
         "documents": group,
@@ -203,16 +211,27 @@ for group, outcome in zip(groups, outcomes):
 """
 
 
-def ask_children(question: str, groups: list[list[int]], context: str) -> str:
-    """One child for each group of documents, all at once."""
-    return program(CHILDREN, _CHILDREN.format(question=question, groups=groups, context=literal(context)))
+def ask_children(question: str, groups: list[list[int]], context: str, parameter: str) -> str:
+    """One child for each group of documents, all at once.
+
+    Args:
+        question: A Python expression for the question's text.
+        groups: Indices into ``documents``, for each child.
+        context: What every child is told besides its task.
+        parameter: Name of the tool's parameter, or an empty text to pass the calls by position.
+    """
+    argument = f"{parameter}=" if parameter else ""
+    body = _ASK_CHILDREN.format(question=question, groups=groups, context=literal(context), argument=argument)
+    return program(CHILDREN, body)
 
 
 _COMPARE = """
 blocks = []
 for n, doc in enumerate(documents):
-    mine = [f'- line {item["first"]}: "{item["quote"]}"' for item in evidence if item["n"] == n]
-    blocks.append("\\n".join([f"### {doc['name']}", *(mine[:12] or ["(nothing found)"])]))
+    lines = [f"### {doc['name']}"]
+    for item in [item for item in evidence if item["n"] == n][:24]:
+        lines.append(f'- line {item["first"]} [{item["title"]}]: "{item["lead"]} {item["quote"]}"')
+    blocks.append("\\n".join(lines if lines[1:] else [*lines, "(nothing found)"]))
 comparison = llm_query(
     f"Compare the documents. Question: {question}\\n\\n" + "\\n\\n".join(blocks)
     + "\\n\\nSay in short points how they differ, one a line, each after '- ', naming documents and lines."

@@ -20,7 +20,9 @@ def nothing() -> dict[str, Any]:
     return {"value": None, "keys": [], "main": "no row of the table meets the conditions", "rows": 0}
 
 
-def rank_groups(rows: Rows, key: Measure, value: Measure, how: Summary, largest: bool) -> dict[str, Any]:
+def rank_groups(
+    rows: Rows, key: Measure, value: Measure, how: Summary, largest: bool, years: int = 0
+) -> dict[str, Any]:
     """The group with the largest or smallest summary, those that tie with it, and the next three."""
     groups: dict[Any, list[tuple[int, Any]]] = defaultdict(list)
     for line, row in rows:
@@ -33,8 +35,9 @@ def rank_groups(rows: Rows, key: Measure, value: Measure, how: Summary, largest:
     winners = [name for name in order if math.isclose(scores[name], best, rel_tol=1e-9, abs_tol=1e-12)]
     lines = [line for name in winners for line, _ in groups[name]]
     after = ", ".join(f"{show(name)} with {show(scores[name])}" for name in order[len(winners) : len(winners) + 3])
-    main = f"**{', '.join(map(show, winners[:8]))}** with {show(best)}" + (f" (next: {after})" if after else "")
-    cite = f"lines {spans(lines)}"
+    yearly = f", {show(best / years)} a year" if years else ""
+    main = f"**{', '.join(map(show, winners[:8]))}** with {show(best)}{yearly}" + (f" (next: {after})" if after else "")
+    cite = spans(lines)
     return {"value": best, "keys": [show(name) for name in winners], "main": main, "rows": len(lines), "cite": cite}
 
 
@@ -51,13 +54,13 @@ def rank_rows(rows: Rows, label: Measure, value: Measure, largest: bool) -> dict
     )
     main = f"**{show(best)}** in {names}" + (f" (next: {after})" if after else "")
     lines = [line for line, _ in winners]
-    return {"value": best, "keys": lines, "main": main, "rows": len(lines), "cite": f"lines {spans(lines)}"}
+    return {"value": best, "keys": lines, "main": main, "rows": len(lines), "cite": spans(lines)}
 
 
 def count_rows(rows: Rows) -> dict[str, Any]:
     """How many rows there are, and where."""
     lines = [line for line, _ in rows]
-    cite = f"lines {spans(lines)}" if lines else ""
+    cite = spans(lines) if lines else ""
     return {"value": len(rows), "keys": [], "main": f"**{len(rows)}**", "rows": len(rows), "cite": cite}
 
 
@@ -93,7 +96,7 @@ def summary(rows: Rows, value: Measure, how: Summary) -> dict[str, Any]:
     if not rows:
         return nothing()
     figure = how([value(row) for _, row in rows])
-    cite = f"lines {spans([line for line, _ in rows])}"
+    cite = spans([line for line, _ in rows])
     return {"value": figure, "keys": [], "main": f"**{show(figure)}**", "rows": len(rows), "cite": cite}
 
 
@@ -112,7 +115,7 @@ def lookup(rows: Rows, names: list[str]) -> dict[str, Any]:
     main = "; ".join(f"**{cells}** (line {line})" for (line, _), cells in zip(rows, shown, strict=False))
     more = f"; and {len(rows) - 10} more rows" if len(rows) > 10 else ""
     lines = [line for line, _ in rows]
-    return {"value": len(rows), "keys": lines, "main": main + more, "rows": len(rows), "cite": f"lines {spans(lines)}"}
+    return {"value": len(rows), "keys": lines, "main": main + more, "rows": len(rows), "cite": spans(lines)}
 
 
 def correlation(rows: Rows, one: Measure, other: Measure) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def show(value: Any) -> str:
 
 
 def spans(lines: list[int], most: int = 6) -> str:
-    """Line numbers as ranges, such as 3-7, 12."""
+    """Line numbers in words, such as 'lines 3-7, 12'."""
     ranges: list[list[int]] = []
     for line in sorted(lines):
         if ranges and line <= ranges[-1][1] + 1:
@@ -115,4 +115,5 @@ def spans(lines: list[int], most: int = 6) -> str:
         else:
             ranges.append([line, line])
     texts = [str(a) if a == b else f"{a}-{b}" for a, b in ranges]
-    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more places" if len(texts) > most else "")
+    more = f" and {len(texts) - most} more places" if len(texts) > most else ""
+    return ("line " if len(set(lines)) == 1 else "lines ") + ", ".join(texts[:most]) + more

@@ -62,6 +62,26 @@ def heading_at(number: int, titles: list[tuple[int, str]]) -> str:
     return above[-1] if above else ""
 
 
+def openings(text: str) -> list[tuple[float, int, int, str]]:
+    """The first passage under each heading, scored alike, for a question that names no topic."""
+    titles, found, seen = headings(text), [], set()
+    for first, last, part in passages(text):
+        title = heading_at(first, titles)
+        if title not in seen and len(part.split()) > 12:
+            found.append((1.0, first, last, part))
+            seen.add(title)
+    return found
+
+
+def lead_in(number: int, paragraphs: list[tuple[int, int, str]]) -> str:
+    """The words ending in a colon that a list item on a line goes on from, or an empty text."""
+    above = [text for first, _, text in paragraphs if first <= number]
+    if not above or not re.match(r"\(?\w{1,3}\) ", above[-1]):
+        return ""
+    before = next((text for text in reversed(above) if not re.match(r"\(?\w{1,3}\) ", text)), "")
+    return re.split(r"(?<=[.;])\s", " ".join(before.split()))[-1][-300:] if before.endswith(":") else ""
+
+
 def rank(paragraphs: list[tuple[int, int, str]], terms: list[str]) -> list[tuple[float, int, int, str]]:
     """Paragraphs that share a term with the question, best first, scored by BM25."""
     bags = [Counter(stems(text)) for _, _, text in paragraphs]

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from services.offline.programs import measures, records
 from services.offline.programs.compose import literal, program
+from services.offline.programs.mentions import mentions
 from services.offline.programs.retrieval import stem, stems
 from services.offline.tables.expressions import Rows, compared
 from services.offline.tables.profile import Column, Table
 from services.offline.tables.query import Plan, Query
 
 LOAD = "load the tables and see what their columns hold"
+VALUES = "look for the values that the question names"
 COMPUTE = "compute what is asked"
 CHECK = "compute it a second way from the raw cells and compare"
 
 _LOAD = """
 BLANK = {blank}
 tables = {{}}
-asked = re.findall(r"[^\\W_]+", {question})
-phrases = {{" ".join(asked[i:j]) for i in range(len(asked)) for j in range(i + 1, min(i + 7, len(asked) + 1))}}
-aliases = {aliases}
 for n, read in {readers}:
     try:
         raw = read(documents[n]["text"])
@@ -34,56 +31,43 @@ for n, read in {readers}:
         continue
     types = column_types(raw)
     rows = typed(raw, types)
-    tables[n] = {{"raw": raw, "rows": rows}}
+    tables[n] = {{"raw": raw, "rows": rows, "types": types}}
     print(json.dumps({{"n": n, "table": True, "rows": len(rows), "columns": len(types)}}))
-    named = sorted(types, key=lambda name: not set(stems(name)) & set(map(stem, asked)))
-    for name in [name for name in named if len(name) <= 80][:40]:
+    for name in [name for name in types if len(name) <= 80][:40]:
         filled = [row[name] for _, row in rows if row[name] is not None]
         fact = {{"n": n, "column": name, "type": types[name], "distinct": len(set(filled))}}
         if types[name] != "text":
             fact |= {{"low": show(min(filled)), "high": show(max(filled))}}
         print(json.dumps(fact))
-    for fact in mentions(rows, types, phrases, aliases)[:12]:
+"""
+
+_VALUES = """
+asked = re.findall(r"[^\\W_]+", {question})
+phrases = {{" ".join(asked[i:j]) for i in range(len(asked)) for j in range(i + 1, min(i + 7, len(asked) + 1))}}
+codes = {codes}  # what a table may hold for words of the question
+for n, table in tables.items():
+    for fact in mentions(table["rows"], table["types"], phrases, codes)[:12]:
         print(json.dumps({{"n": n, **fact}}))
 """
 
 
-def mentions(
-    rows: list[tuple[int, dict[str, Any]]], types: dict[str, str], phrases: set[str], aliases: dict[str, str]
-) -> list[dict[str, Any]]:
-    """Phrases of the question that are a value of a text column, or a word in some values; longest first."""
-    found = []
-    for column in [name for name, kind in types.items() if kind == "text"]:
-        values = Counter(row[column] for _, row in rows if row[column] is not None)
-        lowered = {" ".join(re.findall(r"[^\W_]+", value.lower())): value for value in values}
-        for phrase in sorted(phrases):
-            plain = phrase.lower()
-            forms = [plain, plain.rstrip("s"), stem(plain), stem(plain.rstrip("y")), plain.removesuffix("ny")]
-            value = aliases.get(phrase) if aliases.get(phrase) in values else None
-            value = value or next((lowered[form] for form in forms if len(form) > 1 and form in lowered), None)
-            code = value is not None and len(value) <= 3 and value.isupper() and phrase not in aliases
-            if value is not None and not (code and phrase != value):
-                found.append({"mention": phrase, "column": column, "value": value, "rows": values[value]})
-            elif " " not in phrase and len(phrase) > 3:
-                inside = sum(n for value, n in values.items() if stem(phrase) in stems(value))
-                part = {"mention": phrase, "column": column, "contains": stem(phrase), "rows": inside}
-                found += [part] if inside else []
-    return sorted(found, key=lambda fact: ("contains" in fact, -len(fact["mention"]), -fact["rows"]))
+def load(readers: dict[int, str]) -> str:
+    """Read the tables and print what their columns hold; ``readers`` names a piece by document number."""
+    pairs = "[" + ", ".join(f"({n}, {name})" for n, name in readers.items()) + "]"
+    kinds = [getattr(records, name) for name in dict.fromkeys(readers.values())]
+    pieces = (records.number, records.day, *kinds, records.column_types, records.typed, records.show)
+    return program(LOAD, _LOAD.format(blank=repr(records.BLANK), readers=pairs), pieces)
 
 
-def load(question: str, readers: dict[int, str], aliases: dict[str, str]) -> str:
-    """Read the tables and print their columns and the values that the question names.
+def find_values(question: str, codes: dict[str, str]) -> str:
+    """Print which values of text columns the question names.
 
     Args:
         question: A Python expression for the question's text.
-        readers: ``read_csv`` or ``read_json`` by document number.
-        aliases: Words of the question with the code that a table may hold for them.
+        codes: Words of the question with the code that a table may hold for them.
     """
-    pairs = "[" + ", ".join(f"({n}, {name})" for n, name in readers.items()) + "]"
-    body = _LOAD.format(blank=repr(records.BLANK), question=question, aliases=literal(aliases), readers=pairs)
-    kinds = [getattr(records, name) for name in dict.fromkeys(readers.values())]
-    pieces = (stem, stems, records.number, records.exact, records.day, *kinds, records.column_types, records.typed)
-    return program(LOAD, body, (*pieces, records.show, mentions))
+    body = _VALUES.format(question=question, codes=literal(codes))
+    return program(VALUES, body, (stem, stems, mentions))
 
 
 def compute(plans: Sequence[Plan], tables: dict[int, Table]) -> str:
@@ -107,7 +91,7 @@ def check(plans: Sequence[Plan], tables: dict[int, Table]) -> str:
         parts.append(f"# {name}\nagain = {rows.rows(query)}\n{_second_way(query, rows)}")
         parts.append(f'results["{name}"]["agrees"] = agrees(results["{name}"], value, keys)')
     parts.append('print(json.dumps({name: result["agrees"] for name, result in results.items()}))')
-    return program(CHECK, "\n".join(parts), (measures.agrees,))
+    return program(CHECK, "\n".join(parts), (records.exact, measures.agrees))
 
 
 def numbered(plans: Sequence[Plan]) -> Iterator[tuple[str, Plan, Query]]:
@@ -142,6 +126,8 @@ def _computation(name: str, query: Query, table: Table) -> str:
     key = f"lambda row: {rows.key(query.group)}" if query.group else ""
     if query.kind == "rank_groups":
         arguments = {"key": key, "value": value, "how": how, "largest": str(query.largest)}
+        if query.group and query.group.part == "month_of_year" and query.aggregate == "sum":
+            arguments["years"] = f"len({{{rows.cell(query.group.column)}.year for _, row in rows}})"
     elif query.kind == "rank_rows":
         arguments = {"label": _label(query, table), "value": value, "largest": str(query.largest)}
     elif query.kind == "count_groups":
@@ -171,7 +157,7 @@ def _label(query: Query, table: Table) -> str:
 def _first_text(table: Table) -> Column | None:
     """The text column that tells rows apart best: called name or title, else the one with the most values."""
     texts = [column for column in table.columns if column.type == "text"]
-    named = [column for column in texts if {"name", "titl"} & set(column.words)]
+    named = [column for column in texts if {stem("name"), stem("title")} & set(column.words)]
     return next(iter(named or sorted(texts, key=lambda column: -column.distinct)), None)
 
 
@@ -181,6 +167,8 @@ def _lookup_columns(query: Query, table: Table) -> list[str]:
         when = table.calendar if table.grain else None
         names = [c.name for c in (when, label) if c is not None and c.name != query.metric]
         return [*names, query.metric]
+    if table.grain and table.calendar:
+        return list(dict.fromkeys([table.calendar.name, *(item.column for item in query.filters)]))
     return [column.name for column in table.columns[:8]]
 
 

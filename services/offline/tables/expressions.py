@@ -55,6 +55,8 @@ class Rows:
             return f"{literal(item.value)} in stems({cell})"
         if item.part:
             cell = _COMPARED_PARTS[item.part].format(cell)
+        if isinstance(item.value, tuple):
+            return f"{cell} in ({', '.join(self._constant(value, bool(item.part)) for value in item.value)})"
         return f"{cell} {item.op} {self._constant(item.value, bool(item.part))}"
 
     def _constant(self, value: float | str, whole: bool) -> str:

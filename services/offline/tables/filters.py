@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from services.offline.english import ASKING, STOP
 from services.offline.programs.retrieval import stem
 from services.offline.tables.clause import Clause, ColumnMatch, concept_columns, concept_of, match_columns
 from services.offline.tables.profile import Column, Mention, Table
@@ -78,7 +79,9 @@ def column_of(
     near = match_columns(clause, numbers, within=range(after[0], after[-1] + 1)) if after else []
     matches = [m for m in near if m.share >= 0.5] or match_columns(clause, numbers)
     if matches:
-        best = [m.column for m in matches if m.order == matches[0].order]
+        ties = [m for m in matches if m.order == matches[0].order]
+        nearest = min(min(m.words) for m in ties)
+        best = [m.column for m in ties if min(m.words) == nearest]
         column = prefer(best, largest=threshold.op in (">", ">="))
         return column, next(m for m in matches if m.column is column)
     for word in clause.lower:
@@ -144,16 +147,31 @@ def equal_numbers(clause: Clause, table: Table) -> list[Filter]:
 
 def value_filters(clause: Clause, mentions: tuple[Mention, ...], *, whole: bool) -> list[Filter]:
     """Values of text columns that unused words of the clause name; longer names first."""
-    found: dict[str, Filter] = {}
+    found: list[Filter] = []
     for mention in sorted((m for m in mentions if m.whole == whole), key=lambda m: -len(m.words)):
         place = re.search(rf"(?<!\w){re.escape(mention.words)}(?!\w)", clause.text, re.IGNORECASE)
-        if place is None or mention.column in found:
+        if place is None:
             continue
         indices = {i for i, at in enumerate(clause.starts) if place.start() <= at < place.end()}
-        if indices and not indices & clause.used:
-            found[mention.column] = Filter(mention.column, "==" if whole else "contains", mention.value)
+        telling = any(clause.words[i] not in STOP | ASKING for i in indices)
+        if telling and not indices & clause.used:
+            found.append(Filter(mention.column, "==" if whole else "contains", mention.value))
             clause.used |= indices
-    return list(found.values())
+    return found
+
+
+def either(filters: list[Filter]) -> list[Filter]:
+    """Filters for several values of one column become one filter for any of them."""
+    merged: dict[tuple[str, str], Filter] = {}
+    for item in filters:
+        key = (item.column, item.part) if item.op == "==" else (item.column, f"{item.op}{item.value}")
+        known = merged.get(key)
+        if known is None or known.value == item.value:
+            merged[key] = item
+        else:
+            values = known.value if isinstance(known.value, tuple) else (known.value,)
+            merged[key] = Filter(item.column, "in", (*values, item.value), item.part)  # type: ignore[arg-type]
+    return list(merged.values())
 
 
 def prefer(columns: list[Column], *, largest: bool) -> Column:

@@ -10,6 +10,7 @@ from services.offline.tables.clause import Clause, concept_columns, concept_of, 
 from services.offline.tables.filters import (
     Threshold,
     column_of,
+    either,
     equal_numbers,
     prefer,
     thresholds,
@@ -19,7 +20,15 @@ from services.offline.tables.filters import (
 from services.offline.tables.grouping import Grouping, find_grouping
 from services.offline.tables.profile import Column, Table
 from services.offline.tables.query import Filter
-from services.offline.tables.vocabulary import ADDITIVE, ADJECTIVES, AGGREGATES, LARGEST, SMALLEST
+from services.offline.tables.vocabulary import (
+    ADDITIVE,
+    ADJECTIVES,
+    AGGREGATES,
+    LARGEST,
+    PARTS,
+    ROW_NOUNS,
+    SMALLEST,
+)
 
 _COUNTED = re.compile(
     r"\b(?:how many|(?:the )?number of|count(?: the| of)?(?: the)?)\s+(?:(?:different|distinct|unique)\s+)?(\w+)", re.I
@@ -45,6 +54,7 @@ class Meaning:
         counted: The noun after "how many", else an empty text.
         notes: Assumptions that the answer must state.
         unknown: Words that nothing in the table explains.
+        open_words: Words that no column, time or measure explains; they may be values.
     """
 
     clause: Clause
@@ -60,6 +70,7 @@ class Meaning:
     correlated: bool = False
     notes: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    open_words: list[str] = field(default_factory=list)
 
 
 def read_meaning(text: str, table: Table, fallback: str | None) -> Meaning:
@@ -87,6 +98,7 @@ def read_meaning(text: str, table: Table, fallback: str | None) -> Meaning:
     _read_metric(meaning, table)
     meaning.filters += value_filters(clause, table.mentions, whole=True)
     _read_rest(meaning, table)
+    meaning.filters = either(meaning.filters)
     return meaning
 
 
@@ -114,8 +126,9 @@ def _read_superlative(meaning: Meaning, table: Table) -> None:
     for index, word in enumerate(clause.lower):
         if index in clause.used:
             continue
-        if word in ADJECTIVES:
-            concept, meaning.direction, summary = ADJECTIVES[word]
+        form = word if word in ADJECTIVES else word.removesuffix("er") + "est"
+        if form in ADJECTIVES and (form == word or word.endswith("er")):
+            concept, meaning.direction, summary = ADJECTIVES[form]
             meaning.aggregate = summary
             columns = concept_columns(concept, table.columns)
             meaning.metric = prefer(columns, largest=meaning.direction == "max") if columns else meaning.metric
@@ -168,7 +181,7 @@ def _read_metric(meaning: Meaning, table: Table) -> None:
         chosen = next(m for m in good if m.column is meaning.metric)
         clause.used |= chosen.words
         others = [c.name for c in ties if c is not meaning.metric]
-        rest = [m for m in good if m.column is not meaning.metric and m.share == 1 and not m.words & chosen.words]
+        rest = [m for m in good if m.column is not meaning.metric and m.share >= 0.5 and not m.words & chosen.words]
         meaning.second = rest[0].column if rest else None
         if meaning.correlated and rest:
             clause.used |= rest[0].words
@@ -186,12 +199,17 @@ def _read_metric(meaning: Meaning, table: Table) -> None:
 def _read_rest(meaning: Meaning, table: Table) -> None:
     """What is left: parts of values, then words that nothing explains."""
     clause = meaning.clause
-    known = set(stems(table.file)) | ({stem(meaning.counted)} if meaning.counted else set())
+    known = set(stems(table.file)) | {stem(part) for part in PARTS} | {stem(word) for word in ROW_NOUNS}
+    correlating = {stem("correlation"), stem("correlated"), stem("correlate"), stem("calendar")}
+    known |= correlating if meaning.correlated else set()
+    meaning.open_words += clause.left_over(known)
     left = {stem(word) for word in clause.left_over(known)}
     parts = tuple(m for m in table.mentions if not m.whole and stem(m.words) in left)
     meaning.filters += value_filters(clause, parts, whole=False)
-    correlating = {stem("correlation"), stem("correlated"), stem("correlate"), stem("calendar")}
-    meaning.unknown += clause.left_over(known | correlating)
+    left_over = clause.left_over(known)
+    if meaning.counted in left_over:
+        meaning.notes.append(f"each row is taken to be one of the '{meaning.counted}'")
+    meaning.unknown += [word for word in left_over if word != meaning.counted]
 
 
 def adds_up(column: Column) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,10 +10,11 @@ from services.offline.english import FOLLOWING_ON
 from services.offline.tables.clause import split_clauses
 from services.offline.tables.meaning import Meaning, adds_up, read_meaning
 from services.offline.tables.profile import Column, Table
-from services.offline.tables.query import Group, Plan, Query
+from services.offline.tables.query import Group, Plan, Query, spell
 from services.offline.tables.vocabulary import PARTS
 
 _ORDER = {"day": 0, "week": 1, "month": 2, "quarter": 3, "year": 4, "decade": 5}
+_AMONG = re.compile(r"\b(?:of|among|in) (?:them|those|these)\b", re.IGNORECASE)
 _HOW = {
     "sum": "total",
     "mean": "average",
@@ -34,10 +36,11 @@ def plan_question(question: str, tables: Sequence[Table], earlier: str = "") -> 
     context = _last(plan_question(earlier, tables)) if earlier else None
     plans: list[Plan] = []
     for clause in split_clauses(question):
-        options = [_plan_clause(clause, table, context) for table in tables]
-        best = max(options, key=lambda plan: bool(plan.queries))
-        if not best.queries and context is not None and FOLLOWING_ON.match(question):
-            best = _follow(clause, tables, context) or best
+        following = FOLLOWING_ON.match(clause) and context is not None
+        best = _follow(clause, tables, context) if following and context else None
+        if best is None:
+            options = [_plan_clause(clause, table, context) for table in tables]
+            best = max(options, key=lambda plan: bool(plan.queries))
         plans.append(best)
         context = best if best.queries else context
     return plans
@@ -48,14 +51,18 @@ def _last(plans: list[Plan]) -> Plan | None:
 
 
 def _plan_clause(text: str, table: Table, context: Plan | None) -> Plan:
-    fallback = context.queries[0].metric if context and context.table == table.n else None
-    meaning = read_meaning(text, table, fallback)
+    near = context.queries[0] if context and context.table == table.n else None
+    meaning = read_meaning(text, table, near.metric if near else None)
+    if near is not None and _AMONG.search(text):
+        meaning.filters += near.filters
     reason = _refusal(meaning, table)
     queries = [] if reason else _decide(meaning, table)
     notes = meaning.notes + [f"these words were not used: {', '.join(meaning.unknown)}"] * bool(meaning.unknown)
     if not queries:
-        return Plan(text, table.n, (), (reason or "no column, value or measure of the table was recognised in it",))
-    return Plan(text, table.n, tuple(queries), tuple(notes))
+        reason = reason or "no column, value or measure of the table was recognised in it"
+        return Plan(text, table.n, (), (reason,), tuple(meaning.open_words))
+    queries = [replace(query, reading=query.reading + spell(query.filters)) for query in queries]
+    return Plan(text, table.n, tuple(queries), tuple(notes), tuple(meaning.open_words))
 
 
 def _refusal(meaning: Meaning, table: Table) -> str:
@@ -71,7 +78,7 @@ def _refusal(meaning: Meaning, table: Table) -> str:
 
 
 def _decide(meaning: Meaning, table: Table) -> list[Query]:
-    group = meaning.grouping.group if meaning.grouping else None
+    group = (meaning.grouping.group if meaning.grouping else None) or _compared_values(meaning)
     filters = (*meaning.filters, *meaning.limits)
     if meaning.correlated:
         return _correlation(meaning)
@@ -96,9 +103,15 @@ def _decide(meaning: Meaning, table: Table) -> list[Query]:
             return [_summary(meaning, meaning.metric, how)]
     if filters:
         metric = meaning.metric.name if meaning.metric else None
-        reading = f"the rows that meet the conditions{f', column {metric}' if metric else ''}"
+        reading = f"{metric} of the rows" if metric else "the rows"
         return [Query("lookup", reading, metric, filters=filters)]
     return []
+
+
+def _compared_values(meaning: Meaning) -> Group | None:
+    """The grouping of a clause that names several values of one column: "2013 and 2014"."""
+    several = next((item for item in meaning.filters if item.op == "in"), None)
+    return Group(several.column, several.part) if several else None
 
 
 def _how(meaning: Meaning) -> str:
@@ -127,9 +140,9 @@ def _counting(meaning: Meaning, table: Table, group: Group | None) -> list[Query
         largest = meaning.direction != "min"
         word = "most" if largest else "fewest"
         if meaning.direction or (meaning.grouping and meaning.grouping.asks):
-            reading = f"the {_grouped_by(group)} with the {word} such rows"
+            reading = f"the {_grouped_by(group)} with the {word} rows"
             return [Query("rank_groups", reading, group=group, largest=largest, filters=filters)]
-        return [Query("group_table", f"such rows for each {_grouped_by(group)}", group=group, filters=filters)]
+        return [Query("group_table", f"the number of rows for each {_grouped_by(group)}", group=group, filters=filters)]
     coarser = part and table.grain and _ORDER.get(part, -1) > _ORDER[table.grain]
     if coarser and table.calendar and part:
         return _counted_parts(meaning, Group(table.calendar.name, part))
@@ -138,15 +151,11 @@ def _counting(meaning: Meaning, table: Table, group: Group | None) -> list[Query
         if meaning.distinct or named.type == "text":
             return [Query("distinct", f"the different values of {named.name}", named.name, filters=filters)]
         if filters:
-            return [Query("lookup", f"{named.name} of the rows that meet the conditions", named.name, filters=filters)]
+            return [Query("lookup", f"{named.name} of the rows", named.name, filters=filters)]
         return [_summary(meaning, named, "sum")]
     if meaning.distinct and named is not None:
         return [Query("distinct", f"the different values of {named.name}", named.name, filters=filters)]
-    return [
-        Query(
-            "count", "the number of rows that meet the conditions" if filters else "the number of rows", filters=filters
-        )
-    ]
+    return [Query("count", "the number of rows", filters=filters)]
 
 
 def _plain(column: Column) -> list[str]:
@@ -161,9 +170,9 @@ def _counted_parts(meaning: Meaning, group: Group) -> list[Query]:
         limit = (">", 0.0)
         return [Query("count_groups", f"the {name}s with such a row", group=group, filters=filters, limit=limit)]
     how, bound = _how(meaning), meaning.limits[0]
-    reading = f"the {name}s whose {_HOW[how]} of {meaning.metric.name} is {bound.op} {bound.value:g}"
+    reading = f"the {name}s whose {_HOW[how]} of {meaning.metric.name} is {bound.op} {bound.value}"
     filters = tuple(meaning.filters)
-    limit = (bound.op, float(bound.value))
+    limit = (bound.op, bound.value if isinstance(bound.value, float) else 0.0)
     return [
         Query("count_groups", reading, meaning.metric.name, aggregate=how, group=group, filters=filters, limit=limit)
     ]
@@ -176,6 +185,8 @@ def _ranking(meaning: Meaning, table: Table, group: Group) -> list[Query]:
     largest = meaning.direction == "max"
     word = "largest" if largest else "smallest"
     what = f"{word} {_HOW[how]}{f' of {metric.name}' if metric else ''}"
+    if metric and group.part == table.grain:
+        what = f"{word} {metric.name}"
     base = Query("rank_groups", "", metric.name if metric else None, None, how, group, largest, filters)
     years = table.years
     several = years and years[0] < years[1] and not any(f.part == "year" and f.op == "==" for f in filters)
@@ -203,13 +214,29 @@ def _follow(clause: str, tables: Sequence[Table], context: Plan) -> Plan | None:
     """The earlier computation with the conditions and direction that a short following question names."""
     table = next(table for table in tables if table.n == context.table)
     meaning = read_meaning(clause, table, None)
-    if not (meaning.filters or meaning.direction):
+    own = meaning.metric is not None and not meaning.direction
+    if meaning.counted or own or meaning.grouping or not (meaning.filters or meaning.direction):
         return None
+    note = f'read as a change to "{context.clause}"'
+    first = context.queries[0]
+    if first.kind == "rank_groups" and first.group and meaning.metric:
+        meaning.filters += [item for item in first.filters if item not in meaning.filters]
+        group = Group(first.group.column, first.group.part)
+        queries = [replace(q, reading=q.reading + spell(q.filters)) for q in _ranking(meaning, table, group)]
+        return Plan(clause, table.n, tuple(queries), (note,))
+    before = spell(context.queries[0].filters)
     kept = [
         f for f in context.queries[0].filters if (f.column, f.part) not in {(g.column, g.part) for g in meaning.filters}
     ]
     queries = []
+    one_year = any(item.part == "year" and item.op == "==" for item in meaning.filters)
     for query in context.queries:
+        if one_year and query.group and query.group.part == "month_of_year":
+            continue
         largest = meaning.direction != "min" if meaning.direction else query.largest
-        queries.append(replace(query, filters=(*kept, *meaning.filters), largest=largest))
-    return Plan(clause, table.n, tuple(queries), (f'read as a change to "{context.clause}"',))
+        filters = (*kept, *meaning.filters)
+        reading = query.reading.removesuffix(before)
+        if largest != query.largest:
+            reading = reading.replace("largest", "\0").replace("smallest", "largest").replace("\0", "smallest")
+        queries.append(replace(query, reading=reading + spell(filters), filters=filters, largest=largest))
+    return Plan(clause, table.n, tuple(queries), (note,))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from services.offline.tables.vocabulary import MONTHS, WEEKDAYS
 
 
 @dataclass(frozen=True)
@@ -11,16 +13,36 @@ class Filter:
 
     Attributes:
         column: Column name.
-        op: ``==``, ``>``, ``>=``, ``<``, ``<=`` or ``contains``.
-        value: A number, or a text.
+        op: ``==``, ``>``, ``>=``, ``<``, ``<=``, ``contains`` or ``in``.
+        value: A number or a text; for ``in`` several of them.
         part: For a date column, the part compared: year (number), month_of_year (1..12) or weekday (0..6);
             otherwise an empty text.
     """
 
     column: str
     op: str
-    value: float | str
+    value: float | str | tuple[float | str, ...]
     part: str = ""
+
+    def __str__(self) -> str:
+        """The condition in plain words."""
+        name = {"month_of_year": "the month", "weekday": "the day"}.get(self.part, self.part or self.column)
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        shown = " or ".join(self._shown(value) for value in values)
+        return f"{name} {'is' if self.op in ('==', 'in') else self.op} {shown}"
+
+    def _shown(self, value: float | str) -> str:
+        if isinstance(value, str):
+            return value
+        names = {"month_of_year": MONTHS, "weekday": WEEKDAYS}.get(self.part)
+        if names is not None:
+            return names[int(value) - (self.part == "month_of_year")].capitalize()
+        return f"{value:.15g}"
+
+
+def spell(filters: tuple[Filter, ...]) -> str:
+    """Conditions as the end of a reading: ", where …", or an empty text."""
+    return f", where {' and '.join(map(str, filters))}" if filters else ""
 
 
 @dataclass(frozen=True)
@@ -67,9 +89,11 @@ class Plan:
         table: Number of the table's document.
         queries: One computation for each reading; empty when the clause can't be understood.
         notes: Assumptions, or the reason of a refusal.
+        open_words: Words that columns don't explain, so that they may be values.
     """
 
     clause: str
     table: int
     queries: tuple[Query, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    open_words: tuple[str, ...] = ()

@@ -123,6 +123,9 @@ PARTS: dict[str, str] = {
 }
 """Parts of time that a question may group by, in the singular."""
 
+ROW_NOUNS = word_set("row record entry line item observation case result occasion time")
+"""Words that stand for the rows of any table."""
+
 MONTHS = word_list("january february march april may june july august september october november december")
 WEEKDAYS = word_list("monday tuesday wednesday thursday friday saturday sunday")
 

@@ -46,7 +46,9 @@ class Rig:
     """Asks the offline model at ``base_url``; ``scratch`` holds the children's staged copies."""
 
     def __init__(self, base_url: str, scratch: Path) -> None:
-        self.lm = dspy.LM("openai/fleet-offline", api_base=base_url, api_key="none", cache=False, num_retries=0, timeout=30)
+        self.lm = dspy.LM(
+            "openai/fleet-offline", api_base=base_url, api_key="none", cache=False, num_retries=0, timeout=30
+        )
         self.adapter = dspy.ChatAdapter(use_json_adapter_fallback=False)
         self.scratch = scratch
 
@@ -71,9 +73,15 @@ class Rig:
             return [self._child(turn, by_path, call, child_status) for call in calls]
 
         turn.root = OfflineRepl({}, broken)
-        signature = RootSignature.append("history", dspy.InputField(), list).append("attachments", dspy.InputField(), Any)
+        signature = RootSignature.append("history", dspy.InputField(), list).append(
+            "attachments", dspy.InputField(), Any
+        )
         rlm = dspy.RLM(
-            signature, max_iters=max_iters, max_llm_calls=32, max_output_chars=6000, tools=[rlm_query_batched] if recursion else []
+            signature,
+            max_iters=max_iters,
+            max_llm_calls=32,
+            max_output_chars=6000,
+            tools=[rlm_query_batched] if recursion else [],
         )
         with dspy.context(lm=self.lm, adapter=self.adapter, disable_history=True, trace=None):
             inputs = {"request": request, "history": list(history), "attachments": list(attachments)}
@@ -81,15 +89,30 @@ class Rig:
         turn.answer = turn.prediction.answer
         return turn
 
-    def _child(self, turn: Turn, by_path: Mapping[str, Attachment], call: Mapping[str, Any], status: str) -> dict[str, Any]:
+    def _child(
+        self, turn: Turn, by_path: Mapping[str, Attachment], call: Mapping[str, Any], status: str
+    ) -> dict[str, Any]:
         if status != "completed":
-            return {"status": status, "answer": "", "evidence": [], "gaps": [], "error": {"category": "capacity", "message": "none"}}
+            return {
+                "status": status,
+                "answer": "",
+                "evidence": [],
+                "gaps": [],
+                "error": {"category": "capacity", "message": "none"},
+            }
         inputs = []
         for path in call["inputs"]:
             copy = self.scratch / path
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(by_path[path].bytes())
-            inputs.append({"path": path, "local_path": str(copy), "byte_size": by_path[path].byte_size, "sha256": by_path[path].sha256})
+            inputs.append(
+                {
+                    "path": path,
+                    "local_path": str(copy),
+                    "byte_size": by_path[path].byte_size,
+                    "sha256": by_path[path].sha256,
+                }
+            )
         repl = OfflineRepl({})
         turn.children.append(repl)
         rlm = dspy.RLM(ChildSignature, max_iters=8, max_llm_calls=12, max_output_chars=4000)
@@ -97,4 +120,11 @@ class Rig:
             out = rlm(repl, task=call["task"], context=call.get("context", ""), inputs=inputs)
         assert all(len(item) <= 512 for item in out.evidence)
         assert all(len(item) <= 512 for item in out.gaps)
-        return {"status": status, "answer": out.answer, "evidence": out.evidence, "gaps": out.gaps, "result_files": [], "error": None}
+        return {
+            "status": status,
+            "answer": out.answer,
+            "evidence": out.evidence,
+            "gaps": out.gaps,
+            "result_files": [],
+            "error": None,
+        }
