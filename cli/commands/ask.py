@@ -10,7 +10,7 @@ import typer
 
 from cli import options
 from config.policy import Policy
-from services.common.process import usage_errors
+from services.common.process import set_up_logs, usage_errors
 from services.common.version_guard import require_dspy
 
 if TYPE_CHECKING:
@@ -39,11 +39,10 @@ def ask(
     require_dspy()
     # Imported when it is needed, so that --help and argument errors are instant.
     from cli.view.display import make_display
-    from services.common.logging import configure_logging
 
     with usage_errors():
         policy = options.policy_of(profile, config, overrides, data_root)
-        configure_logging("error")
+        set_up_logs(policy, "error")
         code = asyncio.run(_ask(policy, server, session, question, files, timeout, make_display(as_json)))
     raise typer.Exit(code)
 

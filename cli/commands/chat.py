@@ -12,7 +12,7 @@ from rich.console import Console
 from cli import options
 from config.policy import Policy
 from services.common.errors import FleetError
-from services.common.process import usage_errors
+from services.common.process import set_up_logs, usage_errors
 from services.common.version_guard import require_dspy
 
 if TYPE_CHECKING:
@@ -32,12 +32,9 @@ def chat(
 ) -> None:
     """Hold a conversation: Python variables live on between healthy Turns."""
     require_dspy()
-    # Imported when it is needed, so that --help and argument errors are instant.
-    from services.common.logging import configure_logging
-
     with usage_errors():
         policy = options.policy_of(profile, config, overrides, data_root)
-        configure_logging("error")
+        set_up_logs(policy, "error")
         asyncio.run(_chat(policy, server, session, attach or []))
 
 

@@ -7,7 +7,7 @@ import asyncio
 import typer
 
 from cli import options
-from services.common.process import usage_errors
+from services.common.process import set_up_logs, usage_errors
 from services.common.version_guard import require_dspy
 
 
@@ -22,10 +22,9 @@ def doctor(
     require_dspy()
     # Imported when it is needed, so that --help and argument errors are instant.
     from cli.doctor.examination import examine
-    from services.common.logging import configure_logging
 
     with usage_errors():
         policy = options.policy_of(profile, config, overrides, data_root)
-        configure_logging("error")
+        set_up_logs(policy, "error")
         failed = asyncio.run(examine(policy, as_json))
     raise typer.Exit(1 if failed else 0)

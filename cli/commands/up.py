@@ -11,7 +11,7 @@ from rich.console import Console
 from cli import options
 from cli.run_file import announced
 from config.policy import Policy
-from services.common.process import announce, until_signal, usage_errors
+from services.common.process import announce, set_up_logs, until_signal, usage_errors
 from services.common.version_guard import require_dspy
 
 if TYPE_CHECKING:
@@ -29,12 +29,9 @@ def up(
     """Run all services in this process, over the same sockets as separate processes would use."""
     pairs = list(overrides or []) + ([f"server.ports.gateway={port}"] if port is not None else [])
     require_dspy()
-    # Imported when it is needed, so that --help and argument errors are instant.
-    from services.common.logging import configure_logging
-
     with usage_errors():
         policy = options.policy_of(profile, config, pairs, data_root)
-        configure_logging(policy.server.log_level)
+        set_up_logs(policy, policy.server.log_level)
         asyncio.run(_run(policy, as_json))
 
 

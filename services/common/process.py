@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Protocol
 from config.loader import load
 from config.policy import Policy
 from config.problem import ConfigError
+from config.server import ComponentName
 from services.common.errors import FleetError
 from services.common.version_guard import require_dspy
 
@@ -64,6 +66,15 @@ def usage_errors() -> Iterator[None]:
         raise SystemExit(EXIT_USAGE) from error
 
 
+def set_up_logs(policy: Policy, level: str) -> None:
+    """Write this process's logs from `level` on, without the secrets that `policy` names."""
+    # Imported when it is needed, so that --help and argument errors are instant.
+    from services.common.logging import configure_logging
+    from services.common.redaction import Redactor, known_secrets
+
+    configure_logging(level, Redactor(known_secrets(policy, os.environ)))
+
+
 async def until_signal() -> None:
     """Return at the first SIGINT or SIGTERM; a second one ends the process at once."""
     loop = asyncio.get_running_loop()
@@ -95,17 +106,15 @@ async def _serve(policy: Policy, component: str, build: Build) -> None:
         await until_signal()
 
 
-def serve(component: str, build: Build, policy: Policy) -> None:
+def serve(component: ComponentName, build: Build, policy: Policy) -> None:
     """Run one service until a signal ends it."""
-    from services.common.logging import configure_logging
-
     require_dspy()
-    configure_logging(policy.server.log_level)
+    set_up_logs(policy, policy.server.log_level)
     with usage_errors():
         asyncio.run(_serve(policy, component, build))
 
 
-def main(component: str, build: Build, arguments: Sequence[str] | None = None) -> None:
+def main(component: ComponentName, build: Build, arguments: Sequence[str] | None = None) -> None:
     """Run one service by the command line's policy options: `--profile`, `--config`, `--set`."""
     parser = argparse.ArgumentParser(prog=component, description=f"Run the {component} service.")
     parser.add_argument("--profile", help="profile of the policy file")
@@ -114,5 +123,5 @@ def main(component: str, build: Build, arguments: Sequence[str] | None = None) -
     options = parser.parse_args(arguments)
     require_dspy()
     with usage_errors():
-        policy = load(options.profile, path=options.config, overrides=options.set)
+        policy = load(options.profile, path=options.config, overrides=options.set, components=(component,))
     serve(component, build, policy)
