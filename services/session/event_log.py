@@ -11,7 +11,7 @@ from typing import Protocol
 from fleet.session.v1 import turn_event_pb2 as pb
 
 from services.common.clock import Clock
-from services.session.turn_log import EventWrite, StoredEvent, TurnLog
+from services.session.turn_log import EventWrite, LogLimits, StoredEvent, TurnLog
 from services.session.turns import Turn
 
 BATCH_SECONDS = 0.01
@@ -20,17 +20,11 @@ BATCH_SECONDS = 0.01
 BATCH_EVENTS = 512
 """Most events of one Turn in one write."""
 
-POLL_SECONDS = 0.2
-"""How often a Turn that another replica runs is looked at."""
-
 READ_EVENTS = 128
 """Most events that a watcher holds."""
 
 MESSAGE_BYTES = 1024 * 1024
 """Size at which a watcher's batch is handed on; one larger event makes a larger batch."""
-
-RETRY_SECONDS = 0.5
-"""Pause of the writer after the database refused a write."""
 
 TERMINAL_KINDS = frozenset({"turn_completed", "turn_failed", "turn_cancelled", "turn_timed_out"})
 """The payloads of last events."""
@@ -64,9 +58,11 @@ class EventLog:
     Owned by the composition root: `start()` once on the server's loop, `await stop()` after the last Turn.
     """
 
-    def __init__(self, store: EventStore, clock: Clock) -> None:
+    def __init__(self, store: EventStore, clock: Clock, limits: LogLimits | None = None) -> None:
+        """Args: where events are kept, the clock, and limits other than the usual ones."""
         self._store = store
         self._clock = clock
+        self._limits = limits or LogLimits()
         self._open: dict[str, TurnLog] = {}
         self._wakeup = asyncio.Event()
         self._urgent = asyncio.Event()
@@ -80,7 +76,7 @@ class EventLog:
         self._writer = self._loop.create_task(self._write_forever(), name="event-log-writer")
 
     async def stop(self) -> None:
-        """Write what is pending, once, and end the writer."""
+        """Write what is pending, unless the database refuses, and end the writer."""
         if self._writer is None:
             return
         self._stopping = True
@@ -90,7 +86,7 @@ class EventLog:
 
     def open(self, turn: Turn, next_sequence: int) -> TurnLog:
         """The log of a Turn that this replica runs; `next_sequence` is the first free one."""
-        log = TurnLog(turn, next_sequence, self._clock, self._wake)
+        log = TurnLog(turn, next_sequence, self._clock, self._limits, self._wake)
         self._open[turn.id] = log
         return log
 
@@ -140,7 +136,7 @@ class EventLog:
             return True
         if await self._store.is_ended(turn_id):
             return bool(await self._store.read(turn_id, after, 1))
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(self._limits.poll_seconds)
         return True
 
     def _wake(self, urgent: bool) -> None:
@@ -163,12 +159,17 @@ class EventLog:
             self._wakeup.clear()
             self._urgent.clear()
             if not await self._write_once() and not self._stopping:
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(self._limits.retry_seconds)
                 self._wakeup.set()
+        while self._pending() and await self._write_once():
+            pass
+
+    def _pending(self) -> list[EventWrite]:
+        return [write for log in self._open.values() if (write := log.pending(BATCH_EVENTS)).events]
 
     async def _write_once(self) -> bool:
         """Write the pending events of all Turns; False when the database refused."""
-        writes = [write for log in self._open.values() if (write := log.pending(BATCH_EVENTS)).events]
+        writes = self._pending()
         if not writes:
             return True
         try:

@@ -92,6 +92,7 @@ class TurnSupervisor:
                     return
                 _log.error("the runner left a Turn without an end")
                 await record.end(TurnEnd(TurnState.FAILED, _FAULT))
+                return
             except FleetError as error:
                 if error.reason == "OWNERSHIP_LOST":
                     return

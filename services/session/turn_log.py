@@ -16,17 +16,27 @@ from services.common.clock import Clock
 from services.session.event_bounds import bound
 from services.session.turns import Turn
 
-MAX_PENDING_EVENTS = 4096
-"""Detail events beyond so many unwritten ones are dropped."""
 
-MAX_PENDING_BYTES = 8 * 1024 * 1024
-"""Detail events beyond so many unwritten bytes are dropped."""
+@dataclass(frozen=True)
+class LogLimits:
+    """How much of the log is held in memory, and how patient its writer is.
 
-TAIL_EVENTS = 256
-"""Events that are kept in memory for watchers that keep up."""
+    Attributes:
+        pending_events: detail events beyond so many unwritten ones of a Turn are dropped.
+        pending_bytes: detail events beyond so many unwritten bytes of a Turn are dropped.
+        tail_events: events of a Turn that are kept for watchers that keep up.
+        tail_bytes: bytes of them.
+        poll_seconds: how often a Turn that another replica runs is looked at.
+        retry_seconds: pause of the writer after the database refused a write.
+    """
 
-TAIL_BYTES = 512 * 1024
-"""Bytes of events that are kept in memory for watchers that keep up."""
+    pending_events: int = 4096
+    pending_bytes: int = 8 * 1024 * 1024
+    tail_events: int = 256
+    tail_bytes: int = 512 * 1024
+    poll_seconds: float = 0.2
+    retry_seconds: float = 0.5
+
 
 DETAIL_KINDS = frozenset(
     {
@@ -99,13 +109,16 @@ class TurnLog:
     Sequences are given in the order of the calls. `durable` is the last sequence that the database has.
     """
 
-    def __init__(self, turn: Turn, next_sequence: int, clock: Clock, wake: Callable[[bool], None]) -> None:
-        """Args: the Turn, its next free sequence, the clock, and what tells the writer (urgently or not)."""
+    def __init__(
+        self, turn: Turn, next_sequence: int, clock: Clock, limits: LogLimits, wake: Callable[[bool], None]
+    ) -> None:
+        """Args: the Turn, its next free sequence, the clock, the limits, and what wakes the writer (urgently or not)."""
         self.turn = turn
         self.durable = next_sequence - 1
         self.lost = False
         self.changed = asyncio.Event()
         self._clock = clock
+        self._limits = limits
         self._wake = wake
         self._lock = threading.Lock()
         self._next = next_sequence
@@ -176,7 +189,8 @@ class TurnLog:
         for event in events:
             self._tail.append(event)
             self._tail_bytes += len(event.data)
-        while self._tail and (len(self._tail) > TAIL_EVENTS or self._tail_bytes > TAIL_BYTES):
+        limits = self._limits
+        while len(self._tail) > limits.tail_events or self._tail_bytes > limits.tail_bytes:
             self._tail_bytes -= len(self._tail.popleft().data)
         self.durable = events[-1].sequence
         self._notify()
@@ -205,7 +219,8 @@ class TurnLog:
         self._pending_bytes += len(event.data)
 
     def _full(self) -> bool:
-        return len(self._pending) >= MAX_PENDING_EVENTS or self._pending_bytes >= MAX_PENDING_BYTES
+        limits = self._limits
+        return len(self._pending) >= limits.pending_events or self._pending_bytes >= limits.pending_bytes
 
     def _notify(self) -> None:
         former, self.changed = self.changed, asyncio.Event()

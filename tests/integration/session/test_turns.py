@@ -11,7 +11,7 @@ from fleet.session.v1 import session_service_pb2 as pb
 from fleet.session.v1 import turn_event_pb2, turn_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from services.session.turn_log import TAIL_EVENTS
+from services.session.turn_log import LogLimits
 from tests.fakes import turn_engine
 from tests.fakes.turn_engine import ScriptedEngine
 from tests.integration.session.rig import Client, Replica, kinds, make_policy, refused, serving, turn_request
@@ -195,7 +195,7 @@ async def test_snapshot_of_a_running_turn_ends(replica: Replica, client: Client)
 
 
 async def test_many_events_reach_every_watcher_in_order(replica: Replica, client: Client) -> None:
-    count = 4 * TAIL_EVENTS
+    count = 4 * LogLimits().tail_events
 
     async def chatty(run: turn_engine.Running) -> None:
         await turn_engine.begin(run)
