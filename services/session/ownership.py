@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,8 +14,8 @@ from services.session.refusals import not_owner
 from services.session.store import Ownership, Store
 from services.session.turns import Turn
 
-SWEEP_TURNS = 100
-"""Most abandoned Turns that are looked for at once."""
+SWEEP_TURNS = 16
+"""Most abandoned Turns that are settled at once."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +53,8 @@ class SessionOwner:
         self.address = ""
         self._used: dict[str, float] = {}
         self._pins: Counter[str] = Counter()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._background: set[asyncio.Task[None]] = set()
 
     async def start(
         self,
@@ -75,16 +75,19 @@ class SessionOwner:
         self.address = address
         if alone:
             await self._store.owners.expire_others(self._owner, self._clock.now())
-        self._task = asyncio.create_task(self._beat_forever(on_lost, take_over), name="session-ownership")
+        self._tasks = [
+            asyncio.create_task(self._beat_forever(on_lost), name="session-heartbeat"),
+            asyncio.create_task(self._sweep_forever(take_over), name="session-sweep"),
+        ]
 
     async def stop(self) -> None:
         """End the heartbeat and give every Session back."""
-        if self._task is None:
+        if not self._tasks:
             return
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
-        self._task = None
+        for task in (*self._tasks, *self._background):
+            task.cancel()
+        await asyncio.wait([*self._tasks, *self._background])
+        self._tasks = []
         await self._store.owners.release(self._owner, self._clock.now())
 
     async def claim(self, session_id: str) -> int:
@@ -113,21 +116,30 @@ class SessionOwner:
             del self._pins[session_id]
         self._used[session_id] = self._clock.monotonic()
 
-    async def _beat_forever(
-        self,
-        on_lost: Callable[[frozenset[str]], Awaitable[None]],
-        take_over: Callable[[Turn], Awaitable[None]],
-    ) -> None:
+    async def _beat_forever(self, on_lost: Callable[[frozenset[str]], Awaitable[None]]) -> None:
         while True:
             try:
                 lost = await self._renew()
                 if lost:
-                    await on_lost(lost)
-                for turn in await self._store.owners.orphans(self._owner, self._clock.now(), SWEEP_TURNS):
-                    await take_over(turn)
+                    self._spawn(on_lost(lost))
             except Exception:  # noqa: BLE001  A database that is down for a while must not end the heartbeat.
                 _log.exception("the ownership heartbeat failed; it is repeated")
             await asyncio.sleep(self._terms.heartbeat_seconds)
+
+    async def _sweep_forever(self, take_over: Callable[[Turn], Awaitable[None]]) -> None:
+        while True:
+            try:
+                turns = await self._store.owners.orphans(self._owner, self._clock.now(), SWEEP_TURNS)
+                await asyncio.gather(*(take_over(turn) for turn in turns))
+            except Exception:  # noqa: BLE001  What could not be settled is found again.
+                _log.exception("the sweep of abandoned Turns failed; it is repeated")
+            await asyncio.sleep(self._terms.heartbeat_seconds)
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        """Run what may take longer than a heartbeat, so that other Sessions' renewal doesn't wait for it."""
+        task = asyncio.ensure_future(_logged(work))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def _renew(self) -> frozenset[str]:
         """Renew what is in use; returns the Sessions that are no longer own."""
@@ -140,3 +152,10 @@ class SessionOwner:
         for session_id in lost:
             self._used.pop(session_id, None)
         return lost
+
+
+async def _logged(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except Exception:  # noqa: BLE001  The Sessions are another's already; nothing is left to undo.
+        _log.exception("letting go of a lost Session failed")

@@ -112,7 +112,7 @@ class TurnLog:
     def __init__(
         self, turn: Turn, next_sequence: int, clock: Clock, limits: LogLimits, wake: Callable[[bool], None]
     ) -> None:
-        """Args: the Turn, its next free sequence, the clock, the limits, and what wakes the writer (urgently or not)."""
+        """Args: the Turn, its next free sequence, the clock, the limits, and what wakes the writer, urgently or not."""
         self.turn = turn
         self.durable = next_sequence - 1
         self.lost = False
