@@ -156,7 +156,8 @@ class InvocationScope:
             if error.reason != "BUDGET_EXHAUSTED":
                 raise
             raise self._refused(dimension, amount, error) from error
-        self.noted(dimension, reservation.used, reservation.limit)
+        if reservation.limit:
+            self.noted(dimension, reservation.used, reservation.limit)
         return reservation
 
     def refund(self, reservation: Reservation, amount: int) -> None:

@@ -60,6 +60,7 @@ class FakeSandbox:
         self._calls: dict[str, tuple[threading.Event, list[attach_pb2.ToolResult]]] = {}
         self._threads: dict[str, threading.Thread] = {}
         self._stopping: set[str] = set()
+        self._lock = threading.Lock()
         self._count = 0
 
     def take(self, request: attach_pb2.AttachRequest) -> None:
@@ -103,8 +104,17 @@ class FakeSandbox:
             if not any(each.sequence > after for each in self._outbox):
                 await self._wake.wait()
 
+    async def stop(self) -> None:
+        """Interrupt what runs and wait for its threads."""
+        threads = dict(self._threads)
+        for execution_id in threads:
+            self._cancel(execution_id)
+        for thread in threads.values():
+            await asyncio.to_thread(thread.join, 5)
+
     def _say_soon(self, **payload: Any) -> None:
-        self.loop.call_soon_threadsafe(lambda: self.say(**payload))
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(lambda: self.say(**payload))
 
     def _open(self, opened: attach_pb2.AttachOpen) -> None:
         self.opened = opened
@@ -171,20 +181,34 @@ class FakeSandbox:
             return
         self.executions.append(message.execution_id)
         self.codes.append(message.code.decode("utf-8", "surrogatepass"))
-        thread = threading.Thread(target=self._run, args=(message,), name=message.execution_id, daemon=True)
+        thread = threading.Thread(target=self._guarded, args=(message,), name=message.execution_id, daemon=True)
         self._threads[message.execution_id] = thread
         thread.start()
 
     def _cancel(self, execution_id: str) -> None:
         self.cancelled.append(execution_id)
         self._stopping.add(execution_id)
-        thread = self._threads.get(execution_id)
-        if thread is not None and thread.ident is not None:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
-            )
+        # Under the lock, because the identity of a thread that has ended may be another thread's by now.
+        with self._lock:
+            thread = self._threads.get(execution_id)
+            if thread is not None and thread.ident is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(thread.ident), ctypes.py_object(KeyboardInterrupt)
+                )
 
-    def _run(self, message: attach_pb2.Execute) -> None:
+    def _guarded(self, message: attach_pb2.Execute) -> None:
+        done = attach_pb2.Done(execution_id=message.execution_id, status=attach_pb2.EXECUTION_STATUS_CANCELLED)
+        try:
+            try:
+                done = self._run(message)
+            finally:
+                with self._lock:
+                    self._threads.pop(message.execution_id, None)
+        except KeyboardInterrupt:
+            pass  # the interrupt arrived just when the code had ended
+        self._say_soon(done=done)
+
+    def _run(self, message: attach_pb2.Execute) -> attach_pb2.Done:
         printed = io.StringIO()
         done = attach_pb2.Done(execution_id=message.execution_id, status=attach_pb2.EXECUTION_STATUS_OK)
         try:
@@ -213,7 +237,7 @@ class FakeSandbox:
                 attach_pb2.ExecutionError(type=type(error).__name__, message=str(error), traceback="".join(lines))
             )
         _cap(done, printed.getvalue().encode(), message.max_output_bytes)
-        self._say_soon(done=done)
+        return done
 
     def _reopen(self) -> None:
         for spec in self.opened.tools:
@@ -327,3 +351,5 @@ async def attach_server(servicer: AttachServicer | None = None) -> AsyncIterator
             yield servicer, sandbox_service_pb2_grpc.SandboxServiceStub(channel)
         finally:
             await server.stop(None)
+            for sandbox in servicer.sandboxes.values():
+                await sandbox.stop()
