@@ -1,7 +1,9 @@
-"""``python -m services.offline``: serve the offline model at the address of the policy."""
+"""Run the offline model: `python -m services.offline`."""
 
-import sys
+from __future__ import annotations
 
-from services.offline.main import main
+from services.common.process import main
+from services.offline.main import build_service
 
-sys.exit(main())
+if __name__ == "__main__":
+    main("offline", build_service)

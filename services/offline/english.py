@@ -8,13 +8,13 @@ from services.offline.programs.retrieval import stem
 from services.offline.wordlist import word_set
 
 STOP = word_set(
-    """a about above many several after all also am an and any are as at be been before being below between both but by can could
-    did do does doing during each either else etc ever every few for from had has have having he her here hers him
-    his how i if in into is it its itself just like may me might more most much must my neither no nor not of off
-    often on once one only or other our ours out over own per please same shall she should since so some such than
-    that the their theirs them then there these they this those through to too under until up upon us very was we
-    were what when where whether which while who whom whose why will with within without would yes yet you your
-    yours whats im dont two three four five six s t re ll d m ve"""
+    """many several a about above after all also am an and any are as at be been before being below between both
+    but by can could did do does doing during each either else etc ever every few for from had has have having
+    he her here hers him his how i if in into is it its itself just like may me might more most much must my
+    neither no nor not of off often on once one only or other our ours out over own per please same shall she
+    should since so some such than that the their theirs them then there these they this those through to too
+    under until up upon us very was we were what when where whether which while who whom whose why will with
+    within without would yes yet you your yours whats im dont two three four five six s t re ll d m ve"""
 )
 """Words that never say what a question is about."""
 

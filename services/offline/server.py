@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import os
 import socket
 from collections.abc import Iterator
 
 import uvicorn
 
+from config.problem import ConfigError, Problem
 from services.offline.app import build_app
-
-STOP_SECONDS = 5
-"""Time that open replies get when the server stops."""
 
 
 class OfflineService:
@@ -32,12 +32,10 @@ class OfflineService:
         """Bind and serve; returns the base URL for clients, ``http://host:port/v1``.
 
         Raises:
-            OSError: The address can't be bound.
+            ConfigError: The address can't be bound.
         """
-        listener = socket.create_server((self._host, self._port), family=_family(self._host), backlog=128)
-        config = uvicorn.Config(
-            build_app(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=STOP_SECONDS
-        )
+        listener = self._bind()
+        config = uvicorn.Config(build_app(), log_config=None, access_log=False, lifespan="off")
         self._server = _Server(config)
         self._task = asyncio.create_task(self._server.serve(sockets=[listener]), name="offline-model")
         ready = asyncio.create_task(self._server.ready.wait())
@@ -49,18 +47,26 @@ class OfflineService:
         shown = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{shown}:{port}/v1"
 
-    async def stop(self) -> None:
-        """Stop serving and wait until the server has ended; may be called more than once."""
+    async def stop(self, grace: float = 0.0) -> None:
+        """Stop serving and wait until the server has ended; may be called more than once.
+
+        Args:
+            grace: Seconds that open replies get to end by themselves.
+        """
         if self._server is None or self._task is None:
             return
+        self._server.config.timeout_graceful_shutdown = max(1, math.ceil(grace))
         self._server.should_exit = True
         await self._task
         self._server, self._task = None, None
 
-    async def wait(self) -> None:
-        """Wait until the server ends."""
-        if self._task is not None:
-            await asyncio.shield(self._task)
+    def _bind(self) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        try:
+            return socket.create_server((self._host, self._port), family=family, backlog=128)
+        except OSError as error:
+            what = f"the offline model can't listen at {self._host}:{self._port}: {os.strerror(error.errno or 0)}"
+            raise ConfigError([Problem("services.offline.address", what)]) from error
 
 
 class _Server(uvicorn.Server):
@@ -77,7 +83,3 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
