@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterable, Callable, Sequence
+from typing import TypeAlias
 
 from fleet.sandbox.v1 import files_pb2, lease_pb2, sandbox_service_pb2, sandbox_service_pb2_grpc
 from google.protobuf.duration_pb2 import Duration
@@ -17,8 +18,7 @@ from services.recursion.tasks import StagedFile
 
 _PAGE = 200
 
-Stub = sandbox_service_pb2_grpc.SandboxServiceAsyncStub
-Stubs = Callable[[str], Stub]
+Stubs: TypeAlias = "Callable[[str], sandbox_service_pb2_grpc.SandboxServiceAsyncStub]"
 """Gives the stub of a broker replica by its address; the empty one is the broker as a whole."""
 
 

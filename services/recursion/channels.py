@@ -8,7 +8,7 @@ from fleet.sandbox.v1 import sandbox_service_pb2_grpc
 from services.common.channel import FleetChannel, open_channel
 from services.common.token_sources import ClaimsTokens
 from services.common.tokens import Claims, TokenSigner
-from services.recursion.broker_client import BrokerClient, Stub, Stubs
+from services.recursion.broker_client import BrokerClient, Stubs
 from services.recursion.ledger import CHILD_DEPTH
 
 SUBJECT = "service:recursion"
@@ -57,7 +57,7 @@ class SandboxChannels:
         """Stubs by address whose calls carry the token of that Turn's children: depth 1."""
         tokens = ClaimsTokens(self._signer, Claims(workspace, SUBJECT, session, turn, CHILD_DEPTH))
 
-        def stub(address: str) -> Stub:
+        def stub(address: str) -> sandbox_service_pb2_grpc.SandboxServiceAsyncStub:
             return sandbox_service_pb2_grpc.SandboxServiceStub(FleetChannel(self._channel(address), tokens))
 
         return stub
