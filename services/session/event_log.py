@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from fleet.session.v1 import turn_event_pb2 as pb
 
 from services.common.clock import Clock
+from services.common.logging import get_logger
 from services.session.turn_log import EventWrite, LogLimits, StoredEvent, TurnLog
 from services.session.turns import Turn
 
@@ -29,7 +29,7 @@ MESSAGE_BYTES = 1024 * 1024
 TERMINAL_KINDS = frozenset({"turn_completed", "turn_failed", "turn_cancelled", "turn_timed_out"})
 """The payloads of last events."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class EventStore(Protocol):
@@ -96,7 +96,7 @@ class EventLog:
         if log is not None:
             log.lose()
 
-    async def watch(self, turn: Turn, after: int, *, snapshot: bool = False) -> AsyncIterator[list[pb.TurnEvent]]:
+    async def watch(self, turn: Turn, after: int, *, snapshot: bool = False) -> AsyncGenerator[list[pb.TurnEvent]]:
         """Events after a sequence in batches: what is stored, then live ones until the last event.
 
         Args:
@@ -186,7 +186,7 @@ class EventLog:
         if log is None:
             return
         if write.turn.id in refused:
-            _log.warning("events of a Turn were refused: its ownership moved on or it has ended")
+            _log.warning("events of a Turn were refused: its ownership moved on or it has ended", turn=write.turn.id)
             log.lose()
             return
         log.written(write.events)

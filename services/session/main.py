@@ -178,6 +178,8 @@ class SessionServer:
         await parts.turns.close()
         await parts.supervisor.stop(self._grace)
         await closing
+        # Streams that were cut just now may have asked for their Turn's end.
+        await parts.turns.close()
 
 
 def _terms(policy: Policy) -> Terms:

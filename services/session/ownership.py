@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
 from services.common.clock import Clock
+from services.common.logging import get_logger
 from services.session.refusals import not_owner
 from services.session.store import Ownership, Store
 from services.session.turns import Turn
@@ -17,7 +17,7 @@ from services.session.turns import Turn
 SWEEP_TURNS = 16
 """Most abandoned Turns that are settled at once."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, TypeAlias
 
 import grpc
@@ -75,8 +76,9 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         turn = await self._run(request, context)
         whole = False
         try:
-            async for events in self._turns.watch(turn, 0):
-                yield turn_event_pb2.TurnEventBatch(events=events)
+            async with aclosing(self._turns.watch(turn, 0)) as stream:
+                async for events in stream:
+                    yield turn_event_pb2.TurnEventBatch(events=events)
             whole = True
         finally:
             if not whole and request.on_disconnect == turn_pb2.ON_DISCONNECT_CANCEL:
@@ -91,8 +93,10 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
     ) -> AsyncIterator[turn_event_pb2.TurnEventBatch]:
         """Stream a Turn's events after a sequence."""
         turn = await self._turn(request.turn)
-        async for events in self._turns.watch(turn, request.after_sequence, snapshot=request.snapshot):
-            yield turn_event_pb2.TurnEventBatch(events=events)
+        watch = self._turns.watch(turn, request.after_sequence, snapshot=request.snapshot)
+        async with aclosing(watch) as stream:
+            async for events in stream:
+                yield turn_event_pb2.TurnEventBatch(events=events)
 
     async def GetTurn(self, request: pb.GetTurnRequest, context: Context) -> turn_pb2.Turn:
         """Return a Turn."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from services.common.clock import Clock
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 from services.session.capacity import Capacity
 from services.session.event_log import EventLog
 from services.session.ownership import SessionOwner
@@ -19,7 +19,7 @@ RETRY_SECONDS = 1.0
 """Pause before the end of a Turn is stored again, after the database refused."""
 
 _FAULT = TurnError("INTERNAL", "A fault of the server ended the Turn.")
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class TurnSupervisor:
@@ -78,7 +78,7 @@ class TurnSupervisor:
         try:
             await asyncio.wait([work])
             if not work.cancelled() and (error := work.exception()) is not None:
-                _log.error("the runner failed", exc_info=error)
+                _log.error("the runner failed", turn=job.turn.id, exc_info=error)
             await self._make_sure(job.turn, record)
         finally:
             self._events.release(job.turn.id)
@@ -90,14 +90,14 @@ class TurnSupervisor:
             try:
                 if await self._store.events.is_ended(turn.id):
                     return
-                _log.error("the runner left a Turn without an end")
+                _log.error("the runner left a Turn without an end", turn=turn.id)
                 await record.end(TurnEnd(TurnState.FAILED, _FAULT))
                 return
             except FleetError as error:
                 if error.reason == "OWNERSHIP_LOST":
                     return
             except Exception:  # noqa: BLE001  Whatever the database says, the end is stored again later.
-                _log.exception("the end of a Turn could not be stored")
+                _log.exception("the end of a Turn could not be stored", turn=turn.id)
             if self._stopping:
                 return
             await asyncio.sleep(RETRY_SECONDS)

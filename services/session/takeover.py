@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-
 from services.common.clock import Clock
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 from services.session import event_payloads
+from services.session.keyed_locks import KeyedLocks
 from services.session.ownership import SessionOwner
 from services.session.runner import TurnRecovery
 from services.session.store import Store
@@ -15,7 +14,7 @@ from services.session.turns import Turn, TurnEnd, TurnError, TurnState
 
 OWNER_LOST = TurnError("OWNER_LOST", "The server that ran the Turn is gone; send the request again under another id.")
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class Takeover:
@@ -26,23 +25,20 @@ class Takeover:
         self._owner = owner
         self._recovery = recovery
         self._clock = clock
-        self._settling: dict[str, asyncio.Lock] = {}
+        self._settling = KeyedLocks()
 
     async def settle(self, turn: Turn) -> None:
         """End a Turn of a former epoch, after its children and sandboxes were released; calls at once are one.
 
         A Turn that another replica takes, or that has ended meanwhile, is left to it.
         """
-        lock = self._settling.setdefault(turn.id, asyncio.Lock())
-        async with lock:
+        async with self._settling.of(turn.id):
             try:
                 await self._settle(turn)
             except FleetError as error:
                 if error.reason not in ("NOT_OWNER", "OWNERSHIP_LOST", "SESSION_NOT_FOUND"):
                     raise
-                _log.info("an abandoned Turn was left alone: %s", error.reason)
-            finally:
-                self._settling.pop(turn.id, None)
+                _log.info("an abandoned Turn was left alone", turn=turn.id, reason=error.reason)
 
     async def _settle(self, turn: Turn) -> None:
         epoch = await self._owner.claim(turn.session)

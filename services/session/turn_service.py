@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from dataclasses import replace
 
 from fleet.session.v1 import turn_event_pb2 as pb
@@ -13,10 +13,12 @@ from config.policy import Policy
 from services.common.clock import Clock
 from services.common.errors import FleetError
 from services.common.ids import new_id
+from services.common.logging import get_logger
 from services.session import event_payloads, limits, pages, refusals
 from services.session.capacity import Capacity
 from services.session.event_log import EventLog
 from services.session.fingerprints import fingerprint
+from services.session.keyed_locks import KeyedLocks
 from services.session.ownership import SessionOwner
 from services.session.pages import Page
 from services.session.sessions import Session, SessionState
@@ -32,7 +34,7 @@ CANCEL_SECONDS = 2.0
 SHUTDOWN_RETRY_SECONDS = 1.0
 """When a client may try again, with another replica or the next start."""
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 class TurnService:
@@ -57,6 +59,7 @@ class TurnService:
         self._capacity = capacity
         self._supervisor = supervisor
         self._clock = clock
+        self._admissions = KeyedLocks()
         self._tasks: set[asyncio.Task[Turn]] = set()
         self._stopping = False
 
@@ -76,31 +79,17 @@ class TurnService:
             FleetError: SESSION_NOT_FOUND, REQUEST_ID_REUSED, INVALID_ARGUMENT, SESSION_ARCHIVED, SKILL_NOT_FOUND,
                 TURN_IN_PROGRESS, ATTACHMENT_NOT_FOUND, NOT_OWNER, CAPACITY_EXHAUSTED, UNAVAILABLE.
         """
-        session = await self._store.sessions.get(workspace, session_id)
+        await self._store.sessions.get(workspace, session_id)
         mark = fingerprint(given)
         earlier = await self._store.turns.find_request(session_id, request_id)
         if earlier is not None:
             return _same(earlier, mark)
-        self._check_open()
-        turn = Turn(
-            id=new_id(),
-            session=session_id,
-            workspace=workspace,
-            request_id=request_id,
-            fingerprint=mark,
-            epoch=0,
-            state=TurnState.QUEUED,
-            input=given,
-            limits=limits.limits_of(self._policy, given),
-            create_time=self._clock.now(),
-        )
-        epoch = await self._check(session, turn)
-        await self._capacity.acquire(self._patience(patience))
-        if self._stopping:
-            self._capacity.release()
-        self._check_open()
-        # Once a Turn is stored it must be started, also when the caller has gone in between.
-        return await asyncio.shield(self._own(self._admit(replace(turn, epoch=epoch))))
+        # One admission of a Session at a time, so that equal requests at once find each other before they queue.
+        async with self._admissions.of(session_id):
+            earlier = await self._store.turns.find_request(session_id, request_id)
+            if earlier is not None:
+                return _same(earlier, mark)
+            return await self._start(workspace, session_id, request_id, given, patience)
 
     async def get(self, workspace: str, turn_id: str, session_id: str | None = None) -> Turn:
         """A Turn.
@@ -122,7 +111,7 @@ class TurnService:
         found = await self._store.turns.page(session_id, pages.decode(scope, token), count + 1)
         return pages.page_of(scope, found, count, lambda each: (each.create_time, each.id))
 
-    async def watch(self, turn: Turn, after: int, *, snapshot: bool = False) -> AsyncIterator[list[pb.TurnEvent]]:
+    async def watch(self, turn: Turn, after: int, *, snapshot: bool = False) -> AsyncGenerator[list[pb.TurnEvent]]:
         """A Turn's events after a sequence: what is stored, then, unless `snapshot`, live ones to the last.
 
         Raises:
@@ -132,8 +121,9 @@ class TurnService:
             last = await self._store.events.last_sequence(turn.id)
             if after > last:
                 raise refusals.sequence_out_of_range(after, last)
-        async for events in self._events.watch(turn, after, snapshot=snapshot):
-            yield events
+        async with aclosing(self._events.watch(turn, after, snapshot=snapshot)) as stream:
+            async for events in stream:
+                yield events
 
     async def cancel(self, workspace: str, turn_id: str, session_id: str | None = None) -> Turn:
         """Cancel a running Turn and return it, ended where that takes no longer than a moment.
@@ -159,6 +149,31 @@ class TurnService:
         self._stopping = True
         if self._tasks:
             await asyncio.wait(list(self._tasks))
+
+    async def _start(
+        self, workspace: str, session_id: str, request_id: str, given: TurnInput, patience: float | None
+    ) -> Turn:
+        """Admit a Turn and start it."""
+        self._check_open()
+        turn = Turn(
+            id=new_id(),
+            session=session_id,
+            workspace=workspace,
+            request_id=request_id,
+            fingerprint=fingerprint(given),
+            epoch=0,
+            state=TurnState.QUEUED,
+            input=given,
+            limits=limits.limits_of(self._policy, given),
+            create_time=self._clock.now(),
+        )
+        epoch = await self._check(await self._store.sessions.get(workspace, session_id), turn)
+        await self._capacity.acquire(self._patience(patience))
+        if self._stopping:
+            self._capacity.release()
+        self._check_open()
+        # Once a Turn is stored it must be started, also when the caller has gone in between.
+        return await asyncio.shield(self._own(self._admit(replace(turn, epoch=epoch))))
 
     async def _check(self, session: Session, turn: Turn) -> int:
         """Refuse what can be refused before a place is waited for; returns the ownership epoch."""

@@ -260,6 +260,14 @@ async def test_capacity(tmp_path: Path) -> None:
         assert (await waiting).session == second
 
 
+async def test_equal_requests_at_once_need_one_place(tmp_path: Path) -> None:
+    policy = make_policy(tmp_path, "runtime.max_concurrent_turns=1", "runtime.queue_seconds=30")
+    async with serving(policy, ScriptedEngine(turn_engine.until_stopped)) as replica:
+        session = await replica.client.session()
+        made = await asyncio.gather(*(replica.client.create(session, request_id="r") for _ in range(4)))
+        assert len({turn.name for turn in made}) == 1
+
+
 async def test_a_turn_that_its_runner_leaves_is_ended(replica: Replica, client: Client) -> None:
     replica.engine.script = turn_engine.leave
     turn = await client.create(await client.session())
