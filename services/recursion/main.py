@@ -30,6 +30,7 @@ from services.recursion.native_engine import NativeEngine
 from services.recursion.ports import Brokers, Engine
 from services.recursion.reaper import Reaper
 from services.recursion.runs import Runs
+from services.recursion.seen_tokens import RememberingVerifier
 from services.recursion.service import RecursionService
 from services.recursion.servicer import RecursionServicer
 from services.recursion.settlement import Settlement
@@ -130,7 +131,8 @@ class RecursionServer:
             servicer = RecursionServicer(parts.service, self._clock)
             recursion_service_pb2_grpc.add_RecursionServiceServicer_to_server(servicer, server)
 
-        server = build_server(self._policy, NAME, add_servicers, keys.verifier(self._policy, self._env))
+        verifier = RememberingVerifier(keys.verifier(self._policy, self._env), self._clock)
+        server = build_server(self._policy, NAME, add_servicers, verifier)
 
         async def drain() -> None:
             closing = asyncio.create_task(server.stop(self._grace + _STREAM_SECONDS))
