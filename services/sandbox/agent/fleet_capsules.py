@@ -32,15 +32,14 @@ class Attachment:
         local_path: Where the file lies in this sandbox.
     """
 
-    def __init__(self, entry: dict[str, Any]) -> None:
+    def __init__(self, entry: dict[str, Any], mount_root: str) -> None:
         self.id: str = entry["id"]
         self.filename: str = entry["filename"]
         self.content_type: str = entry.get("content_type", "")
         self.byte_size: int = entry["byte_size"]
         self.sha256: str = entry["sha256"]
         self.path: str = entry["path"]
-        root = os.environ.get("FLEET_MOUNT_ROOT", "/workspace")
-        self.local_path: str = entry.get("local_path") or f"{root}/{entry['path']}"
+        self.local_path: str = entry.get("local_path") or f"{mount_root}/{self.path}"
         self._checked = False
 
     def __repr__(self) -> str:
@@ -127,28 +126,24 @@ class History(Sequence[dict[str, str]]):
         return f"<History of {len(self)} turns>"
 
 
-def _entries(manifest: str | bytes, key: str) -> list[dict[str, Any]]:
-    document = json.loads(manifest)
-    entries = document.get(key, []) if isinstance(document, dict) else document
-    if not isinstance(entries, list):
-        raise TypeError(f"the manifest of {key} is not a list")
-    return entries
-
-
 def attachments(manifest: str | bytes) -> Attachments:
     """Build the attachments.
 
     Args:
         manifest: JSON list of objects with id, filename, content_type, byte_size, sha256, path and, where it isn't
-            the path below the mount root, local_path; or an object that has the list as `attachments`.
+            the path below the mount root, local_path; or an object with that list as `entries` and the `mount_root`.
     """
-    return Attachments([Attachment(entry) for entry in _entries(manifest, "attachments")])
+    document = json.loads(manifest)
+    if not isinstance(document, dict):
+        document = {"entries": document}
+    root = document.get("mount_root") or os.environ.get("FLEET_MOUNT_ROOT", "/workspace")
+    return Attachments([Attachment(entry, root) for entry in document["entries"]])
 
 
 def history(manifest: str | bytes) -> History:
     """Build the history.
 
     Args:
-        manifest: JSON list of `{"request", "answer"}`, or an object that has the list as `messages`.
+        manifest: JSON list of `{"request", "answer"}`.
     """
-    return History(_entries(manifest, "messages"))
+    return History(json.loads(manifest))

@@ -62,7 +62,8 @@ class LocalProvider:
 
     async def create(self, spec: SandboxSpec) -> SandboxInfo:
         """Start a sandbox and wait for its supervisor's hello; see `SandboxProvider`."""
-        mounts = self._prepare(spec)
+        agent = await asyncio.to_thread(bundle.install, self._layout.runtime, command.ACCOUNTS)
+        mounts = self._prepare(spec, agent)
         try:
             spawned = await spawn(bubblewrap.find(), command.arguments(spec.name, mounts, self._limits))
         except BaseException:
@@ -80,7 +81,7 @@ class LocalProvider:
         self._sandboxes[spec.name] = _Sandbox(spawned, channel, folder, mounts.root)
         return SandboxInfo(spec.name, mounts.root, ISOLATION)
 
-    def _prepare(self, spec: SandboxSpec) -> command.Mounts:
+    def _prepare(self, spec: SandboxSpec, agent: Path) -> command.Mounts:
         scratch = self._layout.scratch(spec.name)
         if scratch.exists():
             raise FleetError("SANDBOX_START_FAILED", "A sandbox of this name exists.")
@@ -90,7 +91,7 @@ class LocalProvider:
         if spec.workspace is not None:
             workspace = self._layout.workspace(spec.workspace)
             give_to_sandbox(workspace)
-        return command.Mounts(bundle.install(self._layout.runtime, command.ACCOUNTS), scratch, workspace)
+        return command.Mounts(agent, scratch, workspace)
 
     async def _hello(self, spawned: Spawned, channel: SocketChannel) -> None:
         answer: Frame | None = None
