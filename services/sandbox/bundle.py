@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import py_compile
+import importlib.util
+import marshal
 import shutil
 import sys
 import tempfile
@@ -13,12 +14,13 @@ from pathlib import Path
 
 _AGENT = Path(__file__).parent / "agent"
 _TOP_LEVEL = frozenset(("start.py", "fleet_capsules.py"))
+_UNCHECKED_HASH = 1
 PACKAGE = "fleet_agent"
 START = "start.py"
 
 
 def files() -> Iterator[tuple[str, bytes]]:
-    """Yield relative path and content of each file, sorted by path."""
+    """Yield relative path and content of each source file, sorted by path."""
     for source in sorted(_AGENT.glob("*.py")):
         name = source.name if source.name in _TOP_LEVEL else f"{PACKAGE}/{source.name}"
         yield name, source.read_bytes()
@@ -34,8 +36,20 @@ def digest() -> str:
     return total.hexdigest()
 
 
+@cache
+def _compiled() -> dict[str, bytes]:
+    """Return sources and their byte code for this Python, which saves a sandbox most of its start."""
+    result: dict[str, bytes] = {}
+    for name, content in files():
+        result[name] = content
+        code = marshal.dumps(compile(content, name, "exec", dont_inherit=True))
+        header = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH.to_bytes(4, "little")
+        result[importlib.util.cache_from_source(name)] = header + importlib.util.source_hash(content) + code
+    return result
+
+
 def install(parent: Path, extra: dict[str, bytes]) -> Path:
-    """Write the files, byte-compiled for this Python, into a folder named by their hash, once.
+    """Write the files into a folder named by their hash, once.
 
     Args:
         parent: Where the folder is made; it must exist.
@@ -49,14 +63,10 @@ def install(parent: Path, extra: dict[str, bytes]) -> Path:
     if target.is_dir():
         return target
     temporary = Path(tempfile.mkdtemp(dir=parent, prefix="agent-incoming-"))
-    for name, content in [*files(), *extra.items()]:
+    for name, content in {**_compiled(), **extra}.items():
         path = temporary / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        if name.endswith(".py"):
-            py_compile.compile(
-                str(path), dfile=name, doraise=True, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-            )
     _make_readable(temporary)
     try:
         temporary.rename(target)

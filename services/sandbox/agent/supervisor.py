@@ -379,7 +379,7 @@ class Supervisor:
         self._stream(running.stream)
         result = running.done(status, now, error=error, result_repr=result_repr, final=final, state_lost=state_lost)
         self._running = None
-        self._calls.clear()
+        self._refuse_open_calls()
         if status not in ("ok", "final"):
             self._check_processes()
         if remember:
@@ -387,3 +387,9 @@ class Supervisor:
             while len(self._results) > _KEPT_RESULTS:
                 del self._results[next(iter(self._results))]
         self._channel.send(frames.DONE, *result)
+
+    def _refuse_open_calls(self) -> None:
+        """Wake the threads that still wait for the host when their step ends."""
+        for worker_call in self._calls.values():
+            self._slot.send(frames.TOOL_RESULT, {"call_id": worker_call, "ok": False}, b"the step has ended")
+        self._calls.clear()

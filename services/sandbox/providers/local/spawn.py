@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from services.common.errors import FleetError
@@ -29,15 +30,13 @@ class Spawned:
 
     Attributes:
         process: bubblewrap itself.
-        init_pid: The sandbox's first process as this machine numbers it; its end ends all others. 0 when bubblewrap
-            failed before there was one.
         socket: The broker's end of the agent's channel.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], init_pid: int, channel: socket.socket, errors: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket, errors: int) -> None:
         self.process = process
-        self.init_pid = init_pid
         self.socket = channel
+        self._init = -1
         self._errors = errors
         self._exited = os.pidfd_open(process.pid)
 
@@ -46,13 +45,18 @@ class Spawned:
         await readable(self._exited)
         self.process.wait()
 
+    def watch_init(self, pid: int) -> None:
+        """Remember the sandbox's first process, by its number on this machine; its end ends all others."""
+        with suppress(ProcessLookupError):
+            self._init = os.pidfd_open(pid)
+
     def kill(self) -> None:
         """End every process of the sandbox; the kernel does so when the first of them ends."""
-        if self.process.poll() is None:
-            if self.init_pid:
-                _kill(self.init_pid)
-            else:
-                self.process.kill()
+        if self._init < 0:
+            self.process.kill()
+        else:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._init, signal.SIGKILL)
 
     def kill_monitor(self) -> None:
         """End bubblewrap itself, which takes the sandbox with it."""
@@ -72,15 +76,7 @@ class Spawned:
     def close(self) -> None:
         """Close the descriptors; the process must have ended."""
         self.socket.close()
-        os.close(self._exited)
-        os.close(self._errors)
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
+        _close(self._exited, self._errors, self._init if self._init >= 0 else None)
 
 
 async def spawn(binary: Path, arguments: list[str]) -> Spawned:
@@ -112,13 +108,14 @@ async def spawn(binary: Path, arguments: list[str]) -> Spawned:
     finally:
         theirs.close()
     _close(info_write, map_read, rules)
-    spawned = Spawned(process, 0, ours, errors)
+    spawned = Spawned(process, ours, errors)
     try:
-        spawned.init_pid = await _init_pid(info_read)
-        if spawned.init_pid and drops_privileges():
-            _map_users(spawned.init_pid)
+        init_pid = await _init_pid(info_read)
+        if init_pid:
+            spawned.watch_init(init_pid)
+            _map_users(init_pid)
         os.write(map_write, b"1")
-    except BrokenPipeError:
+    except (BrokenPipeError, ProcessLookupError):
         # bubblewrap is gone; whoever waits for the agent finds out and asks why.
         return spawned
     except BaseException:
@@ -160,6 +157,8 @@ async def _init_pid(descriptor: int) -> int:
 
 
 def _map_users(pid: int) -> None:
-    """Map root, for opening the mounts, and the sandbox's user, as whom everything runs."""
+    """As root, map root, for opening the mounts, and the sandbox's user, as whom everything runs."""
+    if not drops_privileges():
+        return
     for kind in ("uid_map", "gid_map"):
         Path(f"/proc/{pid}/{kind}").write_text(f"0 0 1\n{INSIDE_UID} {OUTSIDE_UID} 1\n")
