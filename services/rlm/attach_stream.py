@@ -170,6 +170,7 @@ class AttachStream:
     async def _greet(self, call: Any) -> None:
         """Open the connection, then queue what the sandbox has not taken yet."""
         self._sequence += 1
+        told = (self._tools, self._fields)
         opening = attach_pb2.AttachRequest(sequence=self._sequence, ack=self._seen, open=self._opening())
         # Should this opening get lost, a ping takes its number later, so that no number is missing.
         self._unacked.append(attach_pb2.AttachRequest(sequence=self._sequence, ping=attach_pb2.Ping()))
@@ -182,6 +183,8 @@ class AttachStream:
         self._unsent = deque(self._unacked)
         self._attached = True
         self._take(response)
+        if told != (self._tools, self._fields):
+            self._enqueue(attach_pb2.AttachRequest(open=self._opening()))
         self._wake.set()
 
     async def _read(self, call: Any) -> attach_pb2.AttachResponse:

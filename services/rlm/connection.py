@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+import time
 from collections.abc import Mapping, Sequence
 
 from dspy.primitives.code_interpreter import CodeInterpreterError
@@ -17,6 +18,8 @@ from services.rlm.execution import Execution
 from services.rlm.output_pump import OutputPump
 from services.rlm.spec import PROTOCOL_VERSION
 from services.rlm.values import Encoded, parts, variables
+
+_STUBBORN_SECONDS = 15.0
 
 Opening = tuple[tuple[attach_pb2.ToolSpec, ...], tuple[attach_pb2.OutputField, ...]]
 
@@ -31,6 +34,7 @@ class SandboxConnection:
         self._opened: Opening | None = None
         self._held: set[str] = set()
         self._executions: dict[str, Execution] = {}
+        self._unfinished: Execution | None = None
         self._lost: str | None = None
         self._lock = threading.Lock()
 
@@ -54,8 +58,9 @@ class SandboxConnection:
         """Start `code` with `values` set first; the returned execution is to be waited for, then forgotten.
 
         Raises:
-            CodeInterpreterError: the sandbox is gone.
+            CodeInterpreterError: the sandbox is gone, or code that was interrupted does not end.
         """
+        self._await_unfinished()
         execution_id = new_id()
         hooks = self.dispatcher.begin(execution_id, invocation, contextvars.copy_context())
         execution = Execution(execution_id, hooks, self._cancel, pump)
@@ -77,10 +82,17 @@ class SandboxConnection:
         )
         return execution
 
-    def forget(self, execution: Execution) -> None:
-        """Drop whatever an execution still gives."""
+    def forget(self, execution: Execution, *, ended: bool) -> None:
+        """Stop waiting for an execution; one that has not ended keeps the sandbox busy until it has."""
+        if not ended:
+            self._unfinished = execution
+            return
         with self._lock:
             self._executions.pop(execution.id, None)
+
+    def send_values_again(self) -> None:
+        """Take it that the sandbox holds no values any more."""
+        self._held.clear()
 
     async def aclose(self) -> None:
         """End the stream and the tool threads; the lease and its sandbox stay."""
@@ -114,6 +126,17 @@ class SandboxConnection:
     def on_lost(self, reason: str) -> None:
         """Fail every wait: this sandbox gives nothing more."""
         self._fail_all(reason)
+
+    def _await_unfinished(self) -> None:
+        """Wait for code that was interrupted: a sandbox runs one piece at a time and ends stubborn code by force."""
+        execution, self._unfinished = self._unfinished, None
+        if execution is None or self._lost is not None:
+            return
+        execution.limit(time.monotonic() + _STUBBORN_SECONDS)
+        done = execution.wait()
+        self.forget(execution, ended=True)
+        if done is None:
+            raise CodeInterpreterError("The code that was interrupted did not end.")
 
     def _fail_all(self, reason: str) -> None:
         with self._lock:

@@ -26,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 _WORKERS = 8
 _SHOWN_CHARS = 2048
 _ERROR_CHARS = 1000
+_RESULT_BYTES = 8 << 20
 
 Reply = Callable[[str, bytes | None, str], None]
 """Sends a call's result: its id, the JSON of its value or None, and the error if it has no value."""
@@ -123,9 +124,12 @@ class ToolDispatcher:
                 invocation.scope.refund(reservation, reservation.amount)
             raise
         try:
-            return to_json(result, allow_nan=False)
+            data = to_json(result, allow_nan=False)
         except ValueNotJsonError as error:
             raise ValueNotJsonError(f"{call.name} gave {error}") from error
+        if len(data) > _RESULT_BYTES:
+            raise ValueError(f"{call.name} gave {len(data):,} bytes of JSON; at most {_RESULT_BYTES:,} are allowed")
+        return data
 
 
 def _shown(data: bytes) -> str:

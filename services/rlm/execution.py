@@ -14,7 +14,7 @@ from services.rlm.output_pump import OutputPump
 
 
 @dataclass(frozen=True)
-class _Interrupted:
+class _Limit:
     wait_until: float
 
 
@@ -36,7 +36,7 @@ class Execution:
         self.pump = pump
         self._hooks = hooks
         self._cancel = cancel
-        self._outcomes: queue.SimpleQueue[attach_pb2.Done | BaseException | _Interrupted] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[attach_pb2.Done | BaseException | _Limit] = queue.SimpleQueue()
 
     def finish(self, done: attach_pb2.Done) -> None:
         """Give the wait its result."""
@@ -57,10 +57,14 @@ class Execution:
         """Have the code interrupted and wait for its output until `wait_until`, `time.monotonic()` seconds."""
         self._hooks.fire()
         self._cancel(self.id)
-        self._outcomes.put(_Interrupted(wait_until))
+        self.limit(wait_until)
+
+    def limit(self, wait_until: float) -> None:
+        """Wait until `wait_until` at the latest, `time.monotonic()` seconds."""
+        self._outcomes.put(_Limit(wait_until))
 
     def wait(self) -> attach_pb2.Done | None:
-        """Block until the code has ended; None when it was interrupted and did not end in time.
+        """Block until the code has ended; None when it did not end within its limit.
 
         Raises:
             BaseException: what `fail` or `abandon` was given.

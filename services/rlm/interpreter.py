@@ -27,6 +27,8 @@ from services.rlm.tool_specs import output_fields, tool_specs
 from services.rlm.values import Encoded, ValueCache, ValueNotJsonError
 
 _SET_UP_PREFIX = "_raw_"
+_VALUES_GONE = "VariableError"
+_CODE_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,8 @@ class BrokerInterpreter:
         if binding is None:
             raise CodeInterpreterError("The interpreter serves no Turn.")
         binding.scope.check()
+        if len(code.encode("utf-8", "surrogatepass")) > _CODE_BYTES:
+            raise CodeExecutionError(f"The code is longer than {_CODE_BYTES:,} bytes.")
         self.start()
         values = self._encode(variables or {})
         if not binding.stepping and values and all(name.startswith(_SET_UP_PREFIX) for name in values):
@@ -175,10 +179,12 @@ class BrokerInterpreter:
     def _set_up(self, binding: _Binding, code: str, values: dict[str, Encoded]) -> str:
         """Run a capsule's own code, which is no step."""
         done = self._await(binding, code, values, None)
-        if done is None or done.status != attach_pb2.EXECUTION_STATUS_OK:
-            # Not an error that the model could mend, and native RLM would not show it.
-            raise CodeInterpreterError("An input could not be set up in the sandbox.")
-        return done.output
+        if done is not None and done.state_lost:
+            # The worker had died before, between two invocations say: everything set up so far went with it.
+            self._note_state(binding.scope, done)
+            self._replay(binding)
+            return ""
+        return _set_up_output(done)
 
     def _step(self, binding: _Binding, code: str, values: dict[str, Encoded]) -> Any:
         scope = binding.scope
@@ -221,9 +227,19 @@ class BrokerInterpreter:
         if self._state_lost:
             self._state_lost = False
             for code, values in binding.set_ups:
-                self._set_up(binding, code, values)
+                _set_up_output(self._await(binding, code, values, None))
 
     def _await(
+        self, binding: _Binding, code: str, values: dict[str, Encoded], pump: OutputPump | None
+    ) -> attach_pb2.Done | None:
+        done = self._attempt(binding, code, values, pump)
+        if done is not None and done.error.type == _VALUES_GONE and not done.error.traceback:
+            # The sandbox had to make room and nothing ran.
+            self._connection.send_values_again()
+            done = self._attempt(binding, code, values, pump)
+        return done
+
+    def _attempt(
         self, binding: _Binding, code: str, values: dict[str, Encoded], pump: OutputPump | None
     ) -> attach_pb2.Done | None:
         scope = binding.scope
@@ -237,14 +253,16 @@ class BrokerInterpreter:
         )
         self._running = execution
         undo = scope.on_cancel(lambda: execution.abandon(scope.failure()))
+        done = None
         try:
             if scope.finalization.by_clock:
                 self.interrupt()
-            return execution.wait()
+            done = execution.wait()
         finally:
             undo()
             self._running = None
-            self._connection.forget(execution)
+            self._connection.forget(execution, ended=done is not None)
+        return done
 
     def _note_state(self, scope: InvocationScope, done: attach_pb2.Done) -> None:
         if done.state_lost:
@@ -267,6 +285,13 @@ class BrokerInterpreter:
         if amount and not _granted(scope, amount):
             # What was printed was printed: the rest of the budget goes, and with it the work.
             scope.exhausted(Dimension.OUTPUT_BYTES)
+
+
+def _set_up_output(done: attach_pb2.Done | None) -> str:
+    if done is None or done.status != attach_pb2.EXECUTION_STATUS_OK:
+        # Not an error that the model could mend, and native RLM would not show it.
+        raise CodeInterpreterError("An input could not be set up in the sandbox.")
+    return done.output
 
 
 def _granted(scope: InvocationScope, amount: int) -> bool:

@@ -40,6 +40,7 @@ class FakeSandbox:
         codes: the code of each.
         received_bytes: bytes of variable values that arrived.
         cancelled: ids that were asked to stop.
+        died_between: set it to have the worker found dead at the next execution.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -48,6 +49,7 @@ class FakeSandbox:
         self.codes: list[str] = []
         self.received_bytes = 0
         self.cancelled: list[str] = []
+        self.died_between = False
         self.opened: attach_pb2.AttachOpen = attach_pb2.AttachOpen()
         self.taken = 0
         self.ahead: set[int] = set()
@@ -103,6 +105,10 @@ class FakeSandbox:
                 yield response
             if not any(each.sequence > after for each in self._outbox):
                 await self._wake.wait()
+
+    def drop_values(self) -> None:
+        """Forget every value, as a sandbox that had to make room."""
+        self._values.clear()
 
     async def stop(self) -> None:
         """Interrupt what runs and wait for its threads."""
@@ -180,6 +186,18 @@ class FakeSandbox:
         if message.partial or message.execution_id in self.executions:
             return
         self.executions.append(message.execution_id)
+        if any(variable.sha256 not in self._values for variable in message.variables):
+            error = attach_pb2.ExecutionError(type="VariableError", message="the bytes of a variable were not sent")
+            status = attach_pb2.EXECUTION_STATUS_ERROR
+            self.say(done=attach_pb2.Done(execution_id=message.execution_id, status=status, error=error))
+            return
+        if self.died_between:
+            self.died_between = False
+            self._namespace.clear()
+            self._reopen()
+            status = attach_pb2.EXECUTION_STATUS_DIED
+            self.say(done=attach_pb2.Done(execution_id=message.execution_id, status=status, state_lost=True))
+            return
         self.codes.append(message.code.decode("utf-8", "surrogatepass"))
         thread = threading.Thread(target=self._guarded, args=(message,), name=message.execution_id, daemon=True)
         self._threads[message.execution_id] = thread

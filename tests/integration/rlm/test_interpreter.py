@@ -290,6 +290,63 @@ async def test_set_ups_are_no_steps_and_are_replayed_after_a_dead_worker(bench: 
     assert bench.scope.iteration == 3
 
 
+async def test_a_worker_that_died_between_two_turns_is_set_up_afresh(bench: Bench) -> None:
+    await bench.run("1", _raw_a="a")
+    bench.sandbox.died_between = True
+    assert await bench.run("b = _raw_b", _raw_b="b") == ""
+    assert await bench.run("print(_raw_a, b)") == "a b\n"
+    assert [event.code for event in bench.sink.of(Warned)] == ["state_lost"]
+    assert bench.scope.iteration == 1
+
+
+async def test_values_that_the_sandbox_dropped_are_sent_again(bench: Bench) -> None:
+    await bench.run("print(big)", big="x" * 1000)
+    bench.sandbox.drop_values()
+    assert await bench.run("print(len(big))", big="x" * 1000) == "1000\n"
+    assert bench.sandbox.received_bytes == 2000
+    assert bench.scope.iteration == 2
+
+
+async def test_an_interrupted_step_that_ends_late_holds_the_next_one_back(bench: Bench) -> None:
+    scope = bench.bind()
+    scope.finalization.deadline = time.monotonic() + 5.05
+    code = """
+import time
+print('stubborn')
+def run():
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        try: time.sleep(0.01)
+        except KeyboardInterrupt: pass
+run()
+"""
+    running = asyncio.create_task(bench.run(code))
+    await asyncio.to_thread(bench.sink.wait_for, OutputDelta)
+    scope.finalization.end_by_clock()
+    bench.interpreter.interrupt()
+    with pytest.raises(LoopEnded):
+        await running
+    assert "gave no output in time" in scope.steps.records[0].output
+    bench.bind()
+    assert await bench.run("print('next')") == "next\n"
+
+
+async def test_results_and_code_have_an_upper_size(bench: Bench) -> None:
+    bench.interpreter.tools["flood"] = lambda: "x" * (9 << 20)
+    with pytest.raises(CodeExecutionError, match="at most 8,388,608 are allowed"):
+        await bench.run("flood()")
+    with pytest.raises(CodeExecutionError, match="longer than 4,194,304 bytes"):
+        await bench.run("#" * (5 << 20))
+
+
+async def test_tools_that_change_before_the_stream_is_up_are_told(bench: Bench) -> None:
+    bench.interpreter.tools["first"] = lambda: 1
+    bench.interpreter.start()
+    bench.interpreter.tools["second"] = lambda: 2
+    bench.interpreter._tools_registered = False
+    assert await bench.run("first() + second()") == "3"
+
+
 async def test_a_failing_set_up_is_no_error_of_the_model(bench: Bench) -> None:
     with pytest.raises(CodeInterpreterError, match="could not be set up"):
         await bench.run("1/0", _raw_history="a")
