@@ -67,10 +67,11 @@ class Policy(Section):
         return moved.model_copy(update={"llm": moved._llm_at(former)})
 
     def _llm_at(self, former: str) -> Llm:
-        """The model roles with the offline model's current endpoint in place of its name or `former` endpoint."""
-        endpoint = self._offline_url()
-        if endpoint.endswith(":0/v1"):
-            return self.llm
+        """The model roles with the offline model's current endpoint in place of its name or `former` endpoint.
+
+        While the system has not chosen its port, they keep its name.
+        """
+        endpoint = OFFLINE if self.services.offline.address.endswith(":0") else self._offline_url()
 
         def follow(role: ModelRole) -> ModelRole:
             return role.model_copy(update={"base_url": endpoint}) if role.base_url in (OFFLINE, former) else role

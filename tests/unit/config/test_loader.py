@@ -85,6 +85,9 @@ def test_offline_model_follows_its_server() -> None:
     assert again.llm.root.base_url == "http://127.0.0.1:4200/v1"
     assert again.uses_offline_model
     assert policy.llm.sub.base_url == "offline"
+    waiting = moved.with_addresses({"offline": "127.0.0.1:0"})
+    assert waiting.uses_offline_model
+    assert waiting.with_addresses({"offline": "127.0.0.1:4300"}).llm.root.base_url == "http://127.0.0.1:4300/v1"
 
 
 def test_real_provider_takes_two_variables_and_two_overrides() -> None:
