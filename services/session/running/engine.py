@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack
 import grpc
 
 from config.policy import Policy
-from config.server import ServiceAddress
 from services.common import keys
 from services.common.blobs import BlobStore
 from services.common.channel import channel_credentials, open_channel
@@ -82,8 +81,16 @@ class NativeEngine:
         models = ModelFactory(self._policy.llm, self._env)
         await asyncio.to_thread(models.warm_up)
         services = self._policy.services
-        sandbox = SandboxClient(await self._channel(services.sandbox, "sandbox"))
-        recursion = RecursionClient(await self._channel(services.recursion, "recursion"))
+        tokens = PrincipalTokens(keys.signer(self._policy, self._env), Claims(LOOPBACK.workspace, SUBJECT), self._clock)
+        credentials = channel_credentials(self._policy)
+
+        def connect(address: str, service: str) -> grpc.aio.Channel:
+            return open_channel(address, service=service, tokens=tokens, credentials=credentials)
+
+        sandbox = SandboxClient(services.sandbox.address, lambda address: connect(address, "sandbox"))
+        self._stack.push_async_callback(sandbox.close)
+        channel = await self._stack.enter_async_context(connect(services.recursion.address, "recursion"))
+        recursion = RecursionClient(channel)
         self._recovery = RecoveryOfTurns(recursion, sandbox)
         self._runner = ResidentTurnRunner(self._parts(models, sandbox, recursion))
         self._runner.open()
@@ -93,13 +100,6 @@ class NativeEngine:
         if self._runner is not None:
             await self._runner.drain(0)
         await self._stack.aclose()
-
-    async def _channel(self, service: ServiceAddress, name: str) -> grpc.aio.Channel:
-        own = Claims(LOOPBACK.workspace, SUBJECT)
-        tokens = PrincipalTokens(keys.signer(self._policy, self._env), own, self._clock)
-        credentials = channel_credentials(self._policy)
-        channel = open_channel(service.address, service=name, tokens=tokens, credentials=credentials)
-        return await self._stack.enter_async_context(channel)
 
     def _parts(self, models: ModelFactory, sandbox: SandboxClient, recursion: RecursionClient) -> RunParts:
         rlm, runtime = self._policy.rlm, self._policy.runtime

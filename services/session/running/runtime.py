@@ -115,7 +115,11 @@ class RootRuntime:
         self._lease = lease
         self._acquiring = False
         self._interpreter = BrokerInterpreter(
-            self._parts.sandbox.stub, lease.name, lease.epoch, asyncio.get_running_loop(), self._parts.limits
+            self._parts.sandbox.stub_at(lease.endpoint),
+            lease.name,
+            lease.epoch,
+            asyncio.get_running_loop(),
+            self._parts.limits,
         )
         self._native = NativeRlm(self._parts.spec, self._interpreter, self._parts.models)
 

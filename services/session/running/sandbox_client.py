@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -44,16 +44,33 @@ class LeaseOwner:
 
 
 class SandboxClient:
-    """Calls to the broker, with their failures as FleetError."""
+    """Calls to the broker, with their failures as FleetError; those about a sandbox go to the replica that holds it."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        """Use `channel`, which adds the service's own token."""
-        self._stub = sandbox_service_pb2_grpc.SandboxServiceStub(channel)
+    def __init__(self, address: str, connect: Callable[[str], grpc.aio.Channel]) -> None:
+        """Begin with the broker's own address.
 
-    @property
-    def stub(self) -> sandbox_service_pb2_grpc.SandboxServiceAsyncStub:
-        """For the interpreter, whose stream it opens itself."""
-        return self._stub
+        Args:
+            address: where any replica answers.
+            connect: opens a channel to an address, which adds the service's own token.
+        """
+        self._address = address
+        self._connect = connect
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._stub = self.stub_at("")
+
+    def stub_at(self, endpoint: str) -> sandbox_service_pb2_grpc.SandboxServiceAsyncStub:
+        """The stub of the replica at `endpoint`; of any replica when that is empty."""
+        address = endpoint or self._address
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = self._connect(address)
+        return sandbox_service_pb2_grpc.SandboxServiceStub(channel)
+
+    async def close(self) -> None:
+        """Close every channel."""
+        channels, self._channels = list(self._channels.values()), {}
+        for channel in channels:
+            await channel.close()
 
     async def acquire(self, request_id: str, owner: LeaseOwner, ttl: float, wait: float) -> LeaseHandle:
         """Acquire a Root lease.
@@ -138,13 +155,14 @@ class SandboxClient:
         Raises:
             FleetError: a file is missing or not what its manifest says, or the lease is lost.
         """
+        stub = self.stub_at(lease.endpoint)
         staged: list[files_pb2.FileEntry] = []
         for start in range(0, len(files), _STAGE_FILES):
             request = sandbox_service_pb2.StageFilesRequest(
                 lease=lease.name, epoch=lease.epoch, files=files[start : start + _STAGE_FILES]
             )
             with translated_errors():
-                staged.extend((await self._stub.StageFiles(request)).files)
+                staged.extend((await stub.StageFiles(request)).files)
         return staged
 
 
