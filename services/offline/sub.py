@@ -19,6 +19,7 @@ LONGEST_QUOTE = 420
 _QUESTION = re.compile(r"^(?:Question|Task|Query|Q):\s*(.+)$", re.MULTILINE)
 _TEXT = re.compile(r"^(?:Text|Passage|Context|Document|Excerpt)\b[^\n:]*:[ \t]*\n?", re.MULTILINE)
 _CLOSING = re.compile(r"\n\n(?:Copy|Answer|Quote|Reply|Say|Give|List|Return|Respond)\b[^\n]*\s*$")
+_JOINING = frozenset(("a", "an", "and", "by", "for", "from", "in", "of", "on", "or", "the", "to", "with"))
 _BLOCK = re.compile(r"^\[lines \d+-\d+\]$", re.MULTILINE)
 
 
@@ -96,9 +97,9 @@ def bearing_sentences(reading: Reading) -> list[str]:
 
 
 def _is_title(sentence: str) -> bool:
-    """Whether a sentence only names what follows: very short, or all its longer words are capitalised."""
-    words = re.findall(r"[A-Za-z]+", sentence)
-    return len(words) < 4 or (len(words) <= 8 and not any(len(word) > 3 and word[0].islower() for word in words))
+    """Whether a sentence only names what follows: a word or two, or all but joining words are capitalised."""
+    words = [word for word in re.findall(r"[A-Za-z]+", sentence) if word not in _JOINING]
+    return len(words) < 2 or (len(words) <= 8 and all(word[0].isupper() for word in words))
 
 
 def _clip(sentence: str, terms: set[str]) -> str:

@@ -17,6 +17,7 @@ SIGNATURE = (
 )
 """The line that every final answer ends with."""
 
+_NO_TOPIC = "The question names no topic that I could search for, so these are the openings of the sections."
 _EMPTY = {"array": "[]", "object": "{}", "integer": "0", "number": "0.0", "boolean": "False"}
 
 
@@ -66,7 +67,7 @@ _DOCUMENT_PART = """
 topic = {topic}
 numbers = {numbers}
 silent = [n for n in numbers if not any(item["n"] == n for item in evidence)]
-if len(numbers) > 1:
+if len(numbers) > 1 and {terms}:
     names = ", ".join(documents[n]["name"] for n in silent)
     count = f"{{len(numbers) - len(silent)}} of {{len(numbers)}} documents say something about {{topic}}"
     parts.append(count + (f"; not {{names}}." if names else "."))
@@ -127,6 +128,7 @@ def submit_answer(
     if numbers:
         most = 8 if len(numbers) <= 6 else 3
         shown = literal(topic or "the question")
+        body += "" if terms else f"parts.append({literal(_NO_TOPIC)})\n"
         body += _DOCUMENT_PART.format(topic=shown, numbers=list(numbers), terms=literal(list(terms)), most=most)
         pieces = (stem, stems, passages, pick, references)
     body += _COMPARISON_PART if comparison else ""

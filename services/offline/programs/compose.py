@@ -13,6 +13,7 @@ IMPORTS = {
     "Callable": "from collections.abc import Callable",
     "Counter": "from collections import Counter",
     "Decimal": "from decimal import Decimal",
+    "Path": "from pathlib import Path",
     "bisect_right": "from bisect import bisect_right",
     "csv": "import csv",
     "date": "from datetime import date",

@@ -66,7 +66,7 @@ def look_at_attachments(*, history: bool, attachments: bool, long_request: bool)
 
 def look_at_inputs() -> str:
     """The same for a child, whose files are staged under ``local_path``."""
-    read, name = 'open(item["local_path"], "rb").read()', 'os.path.basename(item["path"])'
+    read, name = 'Path(item["local_path"]).read_bytes()', 'os.path.basename(item["path"])'
     return program(LOOK, _LOOK.format(items="inputs", read=read, name=name, path='item["path"]'))
 
 

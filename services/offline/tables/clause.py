@@ -58,8 +58,7 @@ class Clause:
             word
             for index, word in enumerate(self.words)
             if index not in self.used
-            and word.lower() not in STOP
-            and word.lower() not in ASKING
+            and (word.lower() not in STOP | ASKING or (word.isupper() and len(word) > 1))
             and word.lower() not in LARGEST | SMALLEST
             and stem(word) not in known | fillings
             and len(word) > 1
@@ -96,7 +95,7 @@ class ColumnMatch:
 
 def match_columns(clause: Clause, columns: tuple[Column, ...], *, within: range | None = None) -> list[ColumnMatch]:
     """Columns that unused words of a clause name, best first."""
-    indices = [i for i in (within or range(len(clause.words))) if i not in clause.used]
+    indices = [i for i in (range(len(clause.words)) if within is None else within) if i not in clause.used]
     found = []
     for column in columns:
         names = [name for name in column.words if name not in STOP or len(column.words) == 1]

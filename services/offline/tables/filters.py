@@ -66,8 +66,7 @@ def column_of(
     threshold: Threshold, clause: Clause, table: Table, fallback: str | None
 ) -> tuple[Column | None, ColumnMatch | None]:
     """The number column that a threshold is about: by its unit, by words around it, else the fallback."""
-    unit = stem(threshold.unit) if threshold.unit.isalpha() and len(threshold.unit) > 3 else threshold.unit
-    concept = UNITS.get(unit)
+    concept = next((UNITS[unit] for unit in UNITS if _same_unit(unit, threshold.unit)), None)
     options = concept_columns(concept, table.columns) if concept else []
     if not options and concept == "speed":
         options = concept_columns("wind", table.columns)
@@ -187,6 +186,10 @@ def _fresh(clause: Clause, at: int) -> bool:
 def _unit_at(text: str, end: int) -> str:
     match = _UNIT.match(text, end)
     return match.group(1).lower().replace(" ", "") if match else ""
+
+
+def _same_unit(unit: str, word: str) -> bool:
+    return unit == word or (len(word) > 3 and word.isalpha() and stem(unit) == stem(word))
 
 
 def _value(text: str) -> float:
