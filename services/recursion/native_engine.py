@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 
 from config.policy import Policy
+from config.problem import ConfigError, Problem
 from services.recursion.broker_client import Stubs
 from services.recursion.ports import Answer, Job
 from services.rlm.models import ModelFactory
@@ -24,32 +25,45 @@ class NativeEngine:
     """A `ports.Engine` around `services.rlm`. It belongs to one event loop."""
 
     def __init__(self, policy: Policy, env: Mapping[str, str], stubs: Callable[[str, str, str], Stubs]) -> None:
-        """Read the models' settings.
+        """Hold what `open` and children need.
 
         Args:
             policy: limits and model roles.
             env: the environment with keys and addresses.
             stubs: gives the broker's stubs for a workspace, Session and Turn.
-
-        Raises:
-            ValueError: a variable that a model role names is missing.
         """
         self._policy = policy
-        self._models = ModelFactory(policy.llm, env)
+        self._env = env
         self._stubs = stubs
-        self._spec: RlmSpec | None = None
+        self._ready: tuple[RlmSpec, ModelFactory] | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Import DSPy and litellm and use them once, in a thread: it takes seconds."""
-        self._spec = await asyncio.to_thread(self._warm)
+        """Read the models' settings, then import DSPy and litellm and use them once, in a thread: it takes seconds.
+
+        Raises:
+            ConfigError: a variable that a model role names is missing.
+        """
+        try:
+            # The policy names the offline model; its address is in the policy too.
+            models = ModelFactory(self._policy.with_addresses({}).llm, self._env)
+        except ValueError as error:
+            raise ConfigError([Problem("llm", str(error))]) from error
+        self._ready = await asyncio.to_thread(self._warm, models), models
 
     async def close(self) -> None:
         """Return when the threads of ended children are gone."""
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def prepare(self, job: Job) -> NativeChild:
-        """Make a child's RLM without running it."""
+        """Make a child's RLM without running it.
+
+        Raises:
+            RuntimeError: the engine is not open.
+        """
+        if self._ready is None:
+            raise RuntimeError("the engine is not open")
+        spec, models = self._ready
         # The interpreter brings DSPy with it, which `open` has imported.
         from services.rlm.interpreter import BrokerInterpreter, InterpreterLimits
 
@@ -62,13 +76,13 @@ class NativeEngine:
         )
         loop = asyncio.get_running_loop()
         interpreter = BrokerInterpreter(stub, sandbox.lease, sandbox.epoch, loop, limits)
-        native = NativeRlm(self._child_spec(), interpreter, self._models)
+        native = NativeRlm(spec, interpreter, models)
 
         async def dispose() -> None:
             await native.close()
             await interpreter.aclose()
 
-        return NativeChild(job.inputs, self._scope(job), native, lambda: self._dispose(dispose()))
+        return NativeChild(job.inputs, self._scope(job), native, lambda: self._spawn(dispose()))
 
     def _scope(self, job: Job) -> InvocationScope:
         left = max(0.0, job.deadline - time.monotonic())
@@ -83,27 +97,22 @@ class NativeEngine:
             max_iters=self._policy.rlm.recursion_child_max_iters,
         )
 
-    def _warm(self) -> RlmSpec:
-        self._models.warm_up()
+    def _warm(self, models: ModelFactory) -> RlmSpec:
+        models.warm_up()
         import services.rlm.interpreter  # noqa: F401 - imported here, so that no child waits for it
 
-        return self._child_spec()
+        rlm = self._policy.rlm
+        return RlmSpec(
+            signature=child_signature(self._policy),
+            tools=(),
+            max_iters=rlm.recursion_child_max_iters,
+            max_llm_calls=rlm.recursion_child_max_llm_calls,
+            max_output_chars=rlm.recursion_child_max_output_chars,
+            role="child",
+            models=models.describe(),
+        )
 
-    def _child_spec(self) -> RlmSpec:
-        if self._spec is None:
-            rlm = self._policy.rlm
-            self._spec = RlmSpec(
-                signature=child_signature(self._policy),
-                tools=(),
-                max_iters=rlm.recursion_child_max_iters,
-                max_llm_calls=rlm.recursion_child_max_llm_calls,
-                max_output_chars=rlm.recursion_child_max_output_chars,
-                role="child",
-                models=self._models.describe(),
-            )
-        return self._spec
-
-    def _dispose(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name="end of a child's RLM")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

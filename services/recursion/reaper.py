@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -87,8 +88,7 @@ class Reaper:
     async def beat(self) -> None:
         """Do once what a heartbeat does."""
         await self._renew()
-        for child in await self._children.take_over(self.claim(), _BATCH):
-            await self._settle_orphan(child)
+        await self._settle_orphans(await self._children.take_over(self.claim(), _BATCH))
         for child in await self._children.cleaning(self._owner):
             await self._clean(child)
         for turn in await self._ledgers.overdue(self._clock.now() - self._grace, _BATCH):
@@ -99,13 +99,20 @@ class Reaper:
     async def take_all(self) -> None:
         """Take over every live child at once: for a database that nobody else can be using."""
         while taken := await self._children.take_over(self.claim(), _BATCH, expired_only=False):
-            for child in taken:
-                await self._settle_orphan(child)
+            await self._settle_orphans(taken)
 
     async def _renew(self) -> None:
         before = self._runs.children()
-        held = await self._children.renew(self.claim())
+        held = await self._children.renew(self.claim(), before)
         self._runs.lose(before.difference(held))
+
+    async def _settle_orphans(self, children: Sequence[Child]) -> None:
+        for child in children:
+            try:
+                await self._settle_orphan(child)
+            except FleetError as error:
+                # Its hold runs out again, and then it is tried again.
+                _log.warning("orphan not settled", child=child.id, turn=child.turn, reason=error.reason)
 
     async def _settle_orphan(self, child: Child) -> None:
         """Give a child whose replica is gone its outcome, and see to its sandbox."""

@@ -25,6 +25,8 @@ async def harvest(
         return ()
     paths = declared_paths(findings.result_files, child.mount_root)
     left = MAX_RESULT_BYTES - len(findings.answer.encode())
+    if left <= 0:
+        raise ChildFailed("invalid_results", f"Answer and result files have more than {MAX_RESULT_BYTES} bytes.")
     folder = f"{RESULTS_FOLDER}/{ordinal}"
     try:
         collected = await broker.collect(child, paths, left)

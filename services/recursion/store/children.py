@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import TypeAdapter
-from sqlalchemy import ColumnElement, and_, func, update
+from sqlalchemy import ColumnElement, and_, func, or_, update
 from sqlalchemy.orm import Session
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -122,12 +122,15 @@ class ChildStore:
         async with self._database.transaction() as session:
             await _write(session, child, (ChildState.CLEANING,), values)
 
-    async def renew(self, claim: Claim) -> list[str]:
-        """Prolong this replica's hold on its children that have not ended; return their ids.
+    async def renew(self, claim: Claim, running: Collection[str]) -> list[str]:
+        """Prolong this replica's hold on the children that run here or are being cleaned up; return their ids.
 
-        A hold that has run out is not prolonged: somebody else may be taking it.
+        A hold that has run out is not prolonged: somebody else may be taking it. Nor is that of a child that this
+        replica has lost sight of, so that it is taken over and settled.
         """
-        held = and_(col(ChildRow.owner) == claim.owner, _live(), col(ChildRow.expires_at) > to_micros(claim.now))
+        cared_for = or_(col(ChildRow.id).in_(running), col(ChildRow.state) == ChildState.CLEANING.value)
+        mine = and_(col(ChildRow.owner) == claim.owner, col(ChildRow.expires_at) > to_micros(claim.now))
+        held = and_(mine, _live(), cared_for)
         statement = update(ChildRow).where(held).values(expires_at=to_micros(claim.expires_at))
         async with self._database.transaction() as session:
             rows = await session.exec(statement.returning(col(ChildRow.id)))
