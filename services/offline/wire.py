@@ -90,10 +90,11 @@ def _messages_problem(body: Mapping[str, Any]) -> Problem | None:
 def _message_problem(path: str, message: object) -> Problem | None:
     if not isinstance(message, dict):
         return invalid(path, "A message must be an object with 'role' and 'content'.")
-    if message.get("role") not in ROLES:
+    role = message.get("role")
+    if not isinstance(role, str) or role not in ROLES:
         return invalid(f"{path}.role", f"Unknown role; one of {', '.join(sorted(ROLES))} is needed.", "invalid_role")
     content = message.get("content")
-    if content is None and message["role"] == "assistant":
+    if content is None and role == "assistant":
         return None
     if isinstance(content, str):
         return None
@@ -139,6 +140,6 @@ def _unsupported_problem(body: Mapping[str, Any]) -> Problem | None:
 
 
 def _text(content: object) -> str:
-    if isinstance(content, list):
-        return "\n".join(part["text"] for part in content)
-    return content if isinstance(content, str) else ""
+    """The text of a message's content; a lone surrogate, which no client could be sent back, becomes U+FFFD."""
+    text = "\n".join(part["text"] for part in content) if isinstance(content, list) else content or ""
+    return str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
