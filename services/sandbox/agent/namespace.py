@@ -53,6 +53,7 @@ class Namespace:
         self.globals["__builtins__"] = builtins
         for name in ("exit", "quit"):
             setattr(builtins, name, sys.exit)
+        builtins.help = _help
         self._set_recursion_limit = sys.setrecursionlimit
         sys.setrecursionlimit = self._raise_recursion_limit
 
@@ -89,7 +90,7 @@ class Namespace:
         sys.modules["__main__"] = self._module
         self._set_recursion_limit(_RECURSION_LIMIT)
         try:
-            body, expression = _compile(code, filename)
+            body, expression, line = _compile(code, filename)
         except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError) as error:
             return _syntax_outcome(error, filename)
         _remember_source(code, filename)
@@ -100,13 +101,22 @@ class Namespace:
         except Submitted:
             return Outcome("final")
         except BaseException as error:  # noqa: BLE001 - every exception of the model's code is told to the model
-            return Outcome("final") if self._submission.final is not None else self._failure(error, filename)
+            return Outcome("final") if self._submission.final is not None else self._failure(error, filename, line)
         return Outcome("final" if self._submission.final is not None else "ok", None, shown)
 
-    def _failure(self, error: BaseException, filename: str) -> Outcome:
+    def _failure(self, error: BaseException, filename: str, last_line: int) -> Outcome:
         # A recursion that came close to a raised limit must not break the description of it.
         self._set_recursion_limit(_RECURSION_LIMIT * 2)
-        return Outcome("error", describe(error, filename))
+        report = describe(error, filename)
+        report["line"] = report["line"] or last_line
+        return Outcome("error", report)
+
+
+def _help(*subjects: Any) -> None:
+    """Show documentation, as the interactive interpreter does."""
+    import pydoc
+
+    pydoc.help(*subjects)
 
 
 def _syntax_outcome(error: BaseException, filename: str) -> Outcome:
@@ -116,15 +126,17 @@ def _syntax_outcome(error: BaseException, filename: str) -> Outcome:
     return Outcome("syntax_error", {"type": "SyntaxError", "message": str(error), "line": 0, "traceback": ""})
 
 
-def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
-    """Compile all statements, a trailing expression apart."""
+def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None, int]:
+    """Compile all statements, a trailing expression apart; also return that expression's line, or 0."""
     tree: Any = compile(code, filename, "exec", _ONLY_AST)
-    expression = None
+    expression, line = None, 0
     if tree.body and type(tree.body[-1]).__name__ == "Expr":
         import _ast
 
-        expression = compile(_ast.Expression(tree.body.pop().value), filename, "eval", 0, True)
-    return compile(tree, filename, "exec", 0, True), expression
+        last = tree.body.pop()
+        line = last.lineno
+        expression = compile(_ast.Expression(last.value), filename, "eval", 0, True)
+    return compile(tree, filename, "exec", 0, True), expression, line
 
 
 def _remember_source(code: str, filename: str) -> None:

@@ -93,6 +93,8 @@ def _environment(root: str) -> list[str]:
         "TMPDIR": "/tmp",  # noqa: S108 - the sandbox's own
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
+        # An arena a thread would use up the address space that the memory limit counts.
+        "MALLOC_ARENA_MAX": "2",
         "FLEET_MOUNT_ROOT": root,
     }
     if any(Path(sys.base_prefix, "lib").glob("libpython*.so*")):
