@@ -29,6 +29,9 @@ _SHOWN_TASK_CHARS = 200
 _ABANDON_SECONDS = 2.0
 """How long a stopped child's own code may take to let go before its outcome is told without it."""
 
+_STOPPED = {"UNAVAILABLE": (ChildStatus.FAILED, "unavailable")}
+"""What becomes of a child that its service, not its Turn, stops, by the reason."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -96,11 +99,12 @@ class ChildRun:
         self._running: Running | None = None
 
     async def run(self) -> Outcome:
-        """Run the child and write its outcome down.
+        """Run the child, in a task of its own, and write its outcome down.
 
         Raises:
             FleetError: one of `failures.FATAL`: what ends the whole call.
         """
+        structlog.contextvars.bind_contextvars(child=self._child.id)
         self._turn.running.add(self._child.id)
         work = asyncio.create_task(self._work(), name=f"child {self._child.id}")
         try:
@@ -214,8 +218,8 @@ class ChildRun:
         if cause is None:
             status = ChildStatus.TIMED_OUT if begun else ChildStatus.NOT_STARTED
             return self._outcome(status, Failure("timeout", "The Turn's time for children was over."))
-        status = ChildStatus.CANCELLED if begun else ChildStatus.NOT_STARTED
-        return self._outcome(status, Failure("cancelled", cause.message))
+        ended, category = _STOPPED.get(cause.reason, (ChildStatus.CANCELLED, "cancelled"))
+        return self._outcome(ended if begun else ChildStatus.NOT_STARTED, Failure(category, cause.message))
 
     def _outcome(self, status: ChildStatus, failure: Failure | None) -> Outcome:
         begun = self._started_at

@@ -42,9 +42,11 @@ class Cleaner:
         task.add_done_callback(lambda _: self._tasks.pop(child.id, None))
         return task
 
-    async def stop(self) -> None:
-        """End every task; what is not confirmed stays written down for the next replica."""
+    async def stop(self, seconds: float) -> None:
+        """Give tasks that long, then end them; what is not confirmed stays written down for the next replica."""
         tasks = list(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

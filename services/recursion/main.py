@@ -17,7 +17,6 @@ from services.common.channel import channel_credentials
 from services.common.clock import Clock, SystemClock
 from services.common.data_root import DataRootLock
 from services.common.database import Database, database_url
-from services.common.errors import FleetError
 from services.common.ids import new_id
 from services.common.server import build_server
 from services.common.tokens import TokenSigner
@@ -43,6 +42,8 @@ NAME: ComponentName = "recursion"
 """The component's name in the policy."""
 
 _STREAM_SECONDS = 1.0
+_CLEAN_UP_SECONDS = 5.0
+"""How long a shutdown waits for sandboxes to go; what is left is the next replica's."""
 
 
 def build_service(
@@ -118,7 +119,7 @@ class RecursionServer:
         if policy.rlm.recursion_enabled:
             await engine.open()
         parts = _Parts(policy, self._clock, signer, database, statements, self._brokers or channels, engine)
-        stack.push_async_callback(parts.cleaner.stop)
+        stack.push_async_callback(parts.cleaner.stop, _CLEAN_UP_SECONDS)
         if alone:
             # Holding the lock proves that whoever held the rows is gone.
             await parts.reaper.take_all()
@@ -136,7 +137,7 @@ class RecursionServer:
 
         async def drain() -> None:
             closing = asyncio.create_task(server.stop(self._grace + _STREAM_SECONDS))
-            await parts.runs.stop(self._grace, FleetError("SERVER_SHUTDOWN", "The service is shutting down."))
+            await parts.runs.stop(self._grace)
             await closing
 
         stack.push_async_callback(drain)

@@ -107,14 +107,14 @@ class Runs:
                 _log.error("children were taken over by another replica", turn=turn, children=sorted(gone))
                 state.active.stop(lost(min(gone)))
 
-    async def stop(self, seconds: float, cause: FleetError) -> None:
+    async def stop(self, seconds: float) -> None:
         """Give runs that long to end, stop those that didn't, and return when all have ended."""
         tasks = [task for state in self._turns.values() for task in state.tasks.values()]
         if not tasks:
             return
         _, late = await asyncio.wait(tasks, timeout=seconds)
         for state in self._turns.values():
-            state.active.stop(cause)
+            state.active.stop(_shutting_down())
         if late:
             await asyncio.wait(late, timeout=self._means.limits.grace_seconds)
         for task in tasks:
@@ -127,8 +127,13 @@ class Runs:
         except FleetError as error:
             log.close(error)
         finally:
-            log.close(FleetError("UNAVAILABLE", "The service is shutting down."))
+            log.close(_shutting_down())
 
     def _ended(self, state: _TurnRuns, call: Call) -> None:
         state.tasks.pop(call.id, None)
         self._changes.notify(call.turn)
+
+
+def _shutting_down() -> FleetError:
+    """Why children are stopped at shutdown: their caller attaches again elsewhere, where their outcomes are read."""
+    return FleetError("UNAVAILABLE", "The service is shutting down.")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from fleet.recursion.v1 import child_pb2, ledger_pb2, recursion_service_pb2_grpc
 
@@ -112,9 +113,21 @@ async def test_a_turn_that_nobody_ends_is_aborted_after_its_deadline(tmp_path: P
 async def test_shutdown_ends_children_and_leaves_nothing_running(tmp_path: Path) -> None:
     async with serving(make_policy(tmp_path), engine=ScriptedEngine(forever)) as replica:
         turn = await replica.open()
-        parts = aiter(turn.start("a"))
+        parts = aiter(turn.start("a", call_id="c1"))
         await anext(parts)
         await replica.server.stop(0.1)
         assert replica.broker.sandboxes == {}
-        await parts.aclose()  # type: ignore[attr-defined]
+        ended = [part.event.ended async for part in _until_broken(parts)]
+        assert [outcome.status for outcome in ended] == [child_pb2.CHILD_STATUS_FAILED]
+    async with serving(make_policy(tmp_path)) as successor:
+        again = Turn(successor.stub, turn.id, turn.token)
+        assert (await again.run("a", call_id="c1"))[0].error.category == "unavailable"
+        assert (await again.settle()).state == ledger_pb2.LEDGER_STATE_SETTLED
     assert not [task for task in asyncio.all_tasks() if "child" in task.get_name()]
+
+
+async def _until_broken(parts: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """What comes before the connection breaks with UNAVAILABLE, at which a caller attaches again."""
+    async with refused("UNAVAILABLE"):
+        async for part in parts:
+            yield part
