@@ -52,7 +52,7 @@ def _rewritten(code: str, piece: Piece) -> str:
         # Not Python in any case: it stays an error, which the sandbox reports, and does not become a shorter program.
         return text.replace(FENCE, "`` `")
     if not piece.splittable:
-        return text
+        return text if "r" in piece.prefix.lower() else text.replace(FENCE, r"``\x60")
     return text.replace(FENCE, f"``{piece.quote} {piece.prefix}`")
 
 

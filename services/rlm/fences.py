@@ -18,7 +18,7 @@ _PYTHON_TAG = re.compile(r"^(?:i?python[\d.]*|py\d*|repl|tool[_-]code|code)$", r
 _COMPLETED = re.compile(r"^[ \t]*\[\[ ## completed ## \]\][ \t]*$", re.MULTILINE)
 _MARKER = re.compile(r"^[ \t]*\[\[ ## \w+ ## \]\]", re.MULTILINE)
 _MOST_ENDS = 64
-_NOTHING = frozenset({"", "none", "null", '""', "''"})
+_NOTHING = frozenset({"", "none", "null"})
 
 
 class CodeError(ValueError):

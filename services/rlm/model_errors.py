@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from services.rlm.provider_line import LineCut
+from services.rlm.provider_replies import retry_after
 
 _MAX_CAUSES = 12
 _REQUEST_ID = re.compile(r"^[\w.:-]{1,80}$")
@@ -105,7 +106,7 @@ def read_model_error(error: BaseException) -> ModelError | None:
         model=_model(error),
         detail=_detail(chain) if status is None else "",
         request_id=_request_id(error),
-        retry_after=_retry_after(error),
+        retry_after=_retry_after(chain),
     )
 
 
@@ -166,6 +167,11 @@ def _request_id(error: BaseException) -> str:
     return found if isinstance(found, str) and _REQUEST_ID.match(found) else ""
 
 
-def _retry_after(error: BaseException) -> float | None:
-    seconds = getattr(error, "retry_after", None)
-    return float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e6 else None
+def _retry_after(chain: tuple[BaseException, ...]) -> float | None:
+    """What the provider's own response says: litellm drops its headers, and DSPy then finds none."""
+    for cause in chain:
+        headers = getattr(getattr(cause, "response", None), "headers", None) or {}
+        seconds = retry_after(headers.get("retry-after", ""))
+        if seconds is not None:
+            return seconds
+    return None

@@ -18,7 +18,7 @@ import httpx2
 from pydantic import JsonValue
 
 from config.llm import Llm, ResolvedModel
-from services.rlm.provider_http import ExchangeRules, open_client
+from services.rlm.provider_http import ExchangeRules, ProviderTransport, open_transport
 from services.rlm.provider_line import ProviderLine
 from services.rlm.scope import InvocationScope
 
@@ -41,13 +41,12 @@ class RlmModels:
     """
 
     def __init__(
-        self, root: dspy.LM, sub: dspy.LM, adapter: dspy.Adapter, lines: Sequence[ProviderLine], clients: Sequence[Any]
+        self, root: dspy.LM, sub: dspy.LM, adapter: dspy.Adapter, transports: Sequence[ProviderTransport]
     ) -> None:
         self.root = root
         self.sub = sub
         self.adapter = adapter
-        self._lines = tuple(lines)
-        self._clients = tuple(clients)
+        self._transports = tuple(transports)
 
     def settings(self, callbacks: Sequence[Any] = ()) -> dict[str, Any]:
         """Return what `dspy.context` is to be entered with around the invocation.
@@ -61,10 +60,8 @@ class RlmModels:
 
     def close(self) -> None:
         """Close every connection at once and refuse further requests; from any thread, any number of times."""
-        for line in self._lines:
-            line.cut()
-        for client in self._clients:
-            client.close()
+        for transport in self._transports:
+            transport.close()
 
     def __enter__(self) -> RlmModels:
         return self
@@ -102,12 +99,16 @@ class ModelFactory:
         from services.rlm.adapter import FleetAdapter
 
         main_line, sub_line = _line(self._root, scope), _line(self._sub, scope)
-        main, main_client = _model(self._root, role, scope, main_line)
-        sub, sub_client = _model(self._sub, "sub", scope, sub_line)
-        adapter = FleetAdapter(abort=main_line.drop)
+        main_way = _transport(self._root, main_line, needs_text=False)
+        sub_way = _transport(self._sub, sub_line, needs_text=True)
         for line in (main_line, sub_line):
             scope.on_cancel(line.cut)
-        return RlmModels(main, sub, adapter, (main_line, sub_line), (main_client, sub_client))
+        return RlmModels(
+            root=_watched(self._root, role, scope, main_way),
+            sub=_watched(self._sub, "sub", scope, sub_way),
+            adapter=FleetAdapter(abort=main_line.drop),
+            transports=(main_way, sub_way),
+        )
 
     def describe(self) -> dict[str, JsonValue]:
         """Return both roles' settings without secrets, for the fingerprint of a resident RLM."""
@@ -136,20 +137,23 @@ def _line(settings: ResolvedModel, scope: InvocationScope) -> ProviderLine:
     return ProviderLine(timeout=settings.timeout_seconds, time_left=lambda: scope.deadline - time.monotonic())
 
 
-def _model(
-    settings: ResolvedModel, role: str, scope: InvocationScope, line: ProviderLine
-) -> tuple[dspy.LM, httpx2.Client]:
+def _transport(settings: ResolvedModel, line: ProviderLine, *, needs_text: bool) -> ProviderTransport:
+    secrets = (settings.api_key,) if settings.api_key else ()
+    return open_transport(settings.base_url, line, ExchangeRules(settings.num_retries, secrets, needs_text), _tls())
+
+
+def _watched(settings: ResolvedModel, role: str, scope: InvocationScope, transport: ProviderTransport) -> dspy.LM:
     import openai
 
     from services.rlm.callbacks import ModelCallback
 
-    secrets = (settings.api_key,) if settings.api_key else ()
-    rules = ExchangeRules(settings.num_retries, secrets, needs_text=role == "sub")
-    http = open_client(settings.base_url, line, rules, _tls())
     client = openai.OpenAI(
-        base_url=settings.base_url, api_key=settings.api_key or _NO_KEY, max_retries=0, http_client=http
+        base_url=settings.base_url,
+        api_key=settings.api_key or _NO_KEY,
+        max_retries=0,
+        http_client=httpx2.Client(transport=transport),
     )
-    return _lm(settings, client, (ModelCallback(scope, role, settings.model),)), http
+    return _lm(settings, client, (ModelCallback(scope, role, settings.model),))
 
 
 def _lm(settings: ResolvedModel, client: Any, callbacks: Sequence[Any]) -> dspy.LM:

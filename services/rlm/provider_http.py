@@ -64,7 +64,7 @@ class ProviderTransport(httpx2.BaseTransport):
         raise outcome
 
     def close(self) -> None:
-        """Cut the line and close the connections."""
+        """Cut the line and close the connections; any number of times."""
         self._line.cut()
         self._inner.close()
 
@@ -103,10 +103,10 @@ class ProviderTransport(httpx2.BaseTransport):
         return seconds if seconds < self._line.time_left() else None
 
 
-def open_client(base_url: str, line: ProviderLine, rules: ExchangeRules, tls: ssl.SSLContext) -> httpx2.Client:
-    """Return a client whose requests to `base_url` go over `line`, through the environment's proxy if it names one."""
+def open_transport(base_url: str, line: ProviderLine, rules: ExchangeRules, tls: ssl.SSLContext) -> ProviderTransport:
+    """Return the way over `line` to `base_url`, through the environment's proxy if it names one."""
     inner = httpx2.HTTPTransport(verify=tls, limits=_LIMITS, proxy=_proxy_for(base_url))
-    return httpx2.Client(transport=ProviderTransport(inner, line, rules))
+    return ProviderTransport(inner, line, rules)
 
 
 def _proxy_for(url: str) -> str | None:

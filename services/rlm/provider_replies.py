@@ -53,11 +53,12 @@ def fill_missing_text(body: bytes) -> bytes:
 
 def retry_delay(response: httpx2.Response | None, attempt: int) -> float:
     """Return how many seconds to wait before request number `attempt` + 2, as the provider asks or growing."""
-    asked = _retry_after(response.headers.get("retry-after", "")) if response is not None else None
+    asked = retry_after(response.headers.get("retry-after", "")) if response is not None else None
     return asked if asked is not None else min(_MAX_BACKOFF, 0.5 * 2**attempt)
 
 
-def _retry_after(value: str) -> float | None:
+def retry_after(value: str) -> float | None:
+    """Return the seconds that a Retry-After header asks for, given as such or as a date; None when it is neither."""
     try:
         return max(0.0, float(value))
     except ValueError:

@@ -49,6 +49,7 @@ class Request:
     body: Mapping[str, Any]
     index: int
     aborted: threading.Event = field(default_factory=threading.Event)
+    client_port: int = 0
 
     @property
     def model(self) -> str:
@@ -147,6 +148,7 @@ class ScriptedLlm:
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while request := await _read_request(reader, len(self.requests)):
+                request.client_port = writer.get_extra_info("peername")[1]
                 with self._arrived:
                     self.requests.append(request)
                     self._arrived.notify_all()

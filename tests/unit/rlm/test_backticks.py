@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import warnings
 
 import pytest
@@ -16,7 +17,8 @@ from services.rlm.python_source import compiles, scan
 
 CASES = [
     "x = '```'", 'x = "a```b````c"', "x = r'```(\\w+)'", "x = b'```'", "x = rb'```\\d'", "x = '''\n```python\n'''",
-    "x = f'{1}```{2}'", "x = f'''\n```{x!r:>{10}}\n```'''", "x = f'{{```}}'", "# ```\nx = 1", "x = '\\```'",
+    "x = f'{1}```{2}'", "x = f'''\n```{x!r:>{10}}\n```'''", "x = f'{{```}}'", "x = f'{y:```>5}'",
+    "# ```\nx = 1", "x = '\\```'",
     "x = 1  # a ``` b", "def f():\n    '''Doc ``` string.'''\n", "x = ('```' '```')", "x = u'```'",
     "x = f'{d[\"a```b\"]}'", "if x in ('```',): pass", "return_ = 1\nx = '```'.join('```')", "x = Rb'''```'''",
     "match x:\n    case '```': pass", "x = '# ```'  # '```",
@@ -40,7 +42,7 @@ def test_the_program_stays_the_same(code: str) -> None:
 
 def test_what_can_not_be_rewritten_is_told() -> None:
     with pytest.raises(BackticksRemainError):
-        harmless("x = f'{y:```>5}'")
+        harmless("x = rf'{y:```>5}'")
 
 
 def test_a_mistake_stays_a_mistake() -> None:
@@ -100,4 +102,4 @@ def test_any_program_survives_a_fence_and_dspy(program: str, fence: str) -> None
 def test_scanning_any_text_ends_and_keeps_it(text: str) -> None:
     pieces, _ = scan(text)
     assert all(0 <= piece.start <= piece.end <= len(text) for piece in pieces)
-    assert all(one.end <= other.start for one, other in zip(pieces, pieces[1:], strict=False))
+    assert all(one.end <= other.start for one, other in itertools.pairwise(pieces))

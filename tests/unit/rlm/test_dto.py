@@ -16,7 +16,9 @@ from services.rlm.dto import (
     preview,
 )
 
-SHA = "0" * 64
+FILE = {
+    "id": "a", "filename": "f", "content_type": "", "byte_size": 1, "sha256": "0" * 64, "path": "attachments/a/f",
+}  # fmt: skip
 
 
 def test_values_become_json() -> None:
@@ -43,9 +45,9 @@ def test_values_become_json() -> None:
         (MessagePreview, {"role": "user", "text": "x", "extra": 1}),
         (SkillCardInput, {"id": "a", "name": "n" * 65, "description": "", "version": "1"}),
         (SkillCardInput, {"id": "a", "name": "n", "description": "", "version": "1", "affordances": ("a",) * 9}),
-        (AttachmentInput, {"id": "a", "filename": "", "content_type": "", "byte_size": 1, "sha256": SHA, "path": "p"}),
-        (AttachmentInput, {"id": "a", "filename": "f", "content_type": "", "byte_size": "1", "sha256": SHA, "path": "p"}),
-        (AttachmentInput, {"id": "a", "filename": "f", "content_type": "", "byte_size": 1, "sha256": "x", "path": "p"}),
+        (AttachmentInput, {**FILE, "filename": ""}),
+        (AttachmentInput, {**FILE, "byte_size": "1"}),
+        (AttachmentInput, {**FILE, "sha256": "x"}),
     ],
 )
 def test_rules_are_kept(kind: type, values: dict[str, object]) -> None:
