@@ -77,8 +77,12 @@ def _places(found: list[tuple[int, str]]) -> str:
     lines: dict[str, list[str]] = {}
     for line, title in sorted(set(found)):
         lines.setdefault(title, []).append(str(line))
-    named = [f"{title + ', ' if title else ''}line {' and '.join(numbers[:3])}" for title, numbers in lines.items()]
+    named = [(f"{title}, " if title else "") + _numbered(numbers[:3]) for title, numbers in lines.items()]
     return "; ".join(named[:3])
+
+
+def _numbered(lines: list[str]) -> str:
+    return f"lines {', '.join(lines[:-1])} and {lines[-1]}" if len(lines) > 1 else f"line {lines[0]}"
 
 
 def _own_words(block: Block, blocks: list[Block]) -> list[str]:

@@ -31,6 +31,18 @@ def pick(items: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
     return sorted((items[place] for _, place in sorted(ordered)[:most]), key=lambda item: item["first"])
 
 
+def whole(item: dict[str, Any]) -> str:
+    """A quote with the words that it goes on from, and a mark where it was cut."""
+    lead, quote = str(item["lead"]), str(item["quote"])
+    cut = "" if quote[-1:] in ".,:;!?)\"'”" else " […]"
+    return f"{lead} […] {quote}{cut}" if lead else quote + cut
+
+
+def lines_of(item: dict[str, Any]) -> str:
+    """Where a quote stands: 'line 3' or 'lines 3-5'."""
+    return f"lines {item['first']}-{item['last']}" if item["first"] < item["last"] else f"line {item['first']}"
+
+
 def references(text: str) -> list[tuple[int, int, str]]:
     """The passage that most plainly takes in another text, if any, as (first line, last line, text)."""
     strong, weak = r"(?i)\bincorporat\w+", r"(?i)\b(supplement\w+|under the terms of|refers? to|see also)\b"
@@ -50,8 +62,9 @@ def submit_call(outputs: Mapping[str, str], known: Mapping[str, str]) -> str:
 
 
 _TABLE_PART = """
-for asked, n, readings, notes in {clauses}:
-    parts.append(f"**{{asked[:1].upper()}}{{asked[1:]}}?**")
+clauses = {clauses}
+for asked, n, readings, notes in clauses:
+    parts.append(f"\\n**{{asked[:1].upper()}}{{asked[1:]}}?**\\n")
     for name, reading in readings:
         found = results[name]
         where = f"{{documents[n]['name']}} {{found.get('cite', '')}}".strip()
@@ -76,13 +89,13 @@ for n in numbers:
     mine = pick([item for item in evidence if item["n"] == n], {most})
     parts.append(f"\\n### {{name}}")
     for title, group in groupby(mine, key=lambda item: item["title"]):
-        parts.append(f"- {{title or 'No heading'}}")
+        parts.append(f"- **{{title or 'No heading'}}**")
         for item in group:
-            lines = f"{{item['first']}}-{{item['last']}}"
-            lead = item["lead"] + " […] " if item["lead"] else ""
-            parts.append(f'  - "{{lead}}{{item["quote"]}}" ({{name}}, lines {{lines}})')
-            findings.append(f"{{name}}:{{lines}} {{item['quote']}}")
+            parts.append(f'  - "{{whole(item)}}" ({{name}}, {{lines_of(item)}})')
+            findings.append(f"{{name}}, {{lines_of(item)}}: {{item['quote']}}")
     if mine:
+        more = [lines_of(item) for item in evidence if item["n"] == n and item not in mine]
+        parts += [f"- More on it: {{'; '.join(more)}}."] if more else []
         continue
     absent = not set(stems(text)) & set({terms})
     parts.append(f"- Nothing in it mentions {{topic}}." if absent else f"- No sentence in it bears on {{topic}}.")
@@ -98,6 +111,11 @@ for n in numbers:
 _COMPARISON_PART = """
 parts += ["\\n### How they differ", *comparison]
 """
+
+
+def _listed(clauses: Sequence[tuple[str, int, list[tuple[str, str]], list[str]]]) -> str:
+    """A list literal with one clause a line."""
+    return "[\n" + "".join(f"    {literal(list(clause))},\n" for clause in clauses) + "]"
 
 
 def submit_answer(
@@ -124,16 +142,18 @@ def submit_answer(
     body = "parts, findings, metrics = [], [], []\n"
     pieces: tuple[Any, ...] = ()
     if clauses:
-        body += _TABLE_PART.format(clauses=literal([list(clause) for clause in clauses]))
+        body += _TABLE_PART.format(clauses=_listed(clauses))
     if numbers:
         most = 8 if len(numbers) <= 6 else 3
         shown = literal(topic or "the question")
         body += "" if terms else f"parts.append({literal(_NO_TOPIC)})\n"
         body += _DOCUMENT_PART.format(topic=shown, numbers=list(numbers), terms=literal(list(terms)), most=most)
-        pieces = (stem, stems, passages, pick, references)
+        pieces = (stem, stems, passages, pick, whole, lines_of, references)
     body += _COMPARISON_PART if comparison else ""
     body += f"parts += {literal(list(remarks))}\n" if remarks else ""
-    body += f'parts.append({literal(chr(10) + SIGNATURE)})\nanswer = "\\n".join(parts)\nprint(answer[:1500])\n'
+    body += (
+        f'parts.append({literal(chr(10) + SIGNATURE)})\nanswer = "\\n".join(parts)\nprint(len(answer), "characters")\n'
+    )
     known = {"answer": "answer", "findings": "findings", "metrics": "metrics"}
     return program(SUBMIT, body + submit_call(outputs, known), pieces)
 

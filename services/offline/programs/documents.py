@@ -150,16 +150,17 @@ def ask(per_document: int) -> str:
 
 _VERIFY = """
 evidence, refused = [], 0
-for n, quote in quotes:
+for n in sorted({n for n, _ in quotes}):
     text = documents[n]["text"]
-    spot = locate(quote, text)
-    if spot is None or quote in [known["quote"] for known in evidence if known["n"] == n]:
-        refused += spot is None
-        continue
-    title, lead = heading_at(spot[0], headings(text)), lead_in(spot[0], passages(text))
-    evidence.append({"n": n, "first": spot[0], "last": spot[1], "title": title, "lead": lead, "quote": quote})
-for n in sorted({item["n"] for item in evidence}):
-    spots = [f"{item['first']}-{item['last']}" for item in evidence if item["n"] == n]
+    titles, parts, spots = headings(text), passages(text), []
+    for quote in dict.fromkeys(quote for k, quote in quotes if k == n):
+        spot = locate(quote, text)
+        if spot is None:
+            refused += 1
+            continue
+        spots.append(f"{spot[0]}-{spot[1]}")
+        found = {"n": n, "first": spot[0], "last": spot[1], "quote": quote}
+        evidence.append(found | {"title": heading_at(spot[0], titles), "lead": lead_in(spot[0], parts)})
     print(json.dumps({"n": n, "file": documents[n]["name"], "verified": len(spots), "lines": spots[:12]}))
 print(json.dumps({"evidence": len(evidence), "not_in_the_document": refused}))
 """

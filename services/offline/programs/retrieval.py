@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
 from collections import Counter
 
 
@@ -84,12 +83,13 @@ def lead_in(number: int, paragraphs: list[tuple[int, int, str]]) -> str:
 
 def rank(paragraphs: list[tuple[int, int, str]], terms: list[str]) -> list[tuple[float, int, int, str]]:
     """Paragraphs that share a term with the question, best first, scored by BM25."""
-    bags = [Counter(stems(text)) for _, _, text in paragraphs]
+    likely = [part for part in paragraphs if any(term[:3] in part[2].lower() for term in terms)]
+    bags = [Counter(stems(text)) for _, _, text in likely]
     usual = sum(bag.total() for bag in bags) / max(len(bags), 1)
     seen = Counter(term for bag in bags for term in set(terms) & bag.keys())
-    rare = {term: math.log(1 + (len(bags) - n + 0.5) / (n + 0.5)) for term, n in seen.items()}
+    rare = {term: math.log(1 + (len(paragraphs) - n + 0.5) / (n + 0.5)) for term, n in seen.items()}
     scored = []
-    for (first, last, text), bag in zip(paragraphs, bags, strict=True):
+    for (first, last, text), bag in zip(likely, bags, strict=True):
         size = 1.2 * (0.25 + 0.75 * bag.total() / usual) if usual else 1.2
         score = sum(weight * bag[term] * 2.2 / (bag[term] + size) for term, weight in rare.items() if bag[term])
         if score > 0:
@@ -99,15 +99,8 @@ def rank(paragraphs: list[tuple[int, int, str]], terms: list[str]) -> list[tuple
 
 def locate(quote: str, text: str) -> tuple[int, int] | None:
     """First and last line of a quote in a text, white space aside; None when it isn't there."""
-    starts, numbers, words, position = [], [], [], 0
-    for number, line in enumerate(text.splitlines(), 1):
-        for word in line.split():
-            starts.append(position)
-            numbers.append(number)
-            words.append(word)
-            position += len(word) + 1
-    wanted = " ".join(quote.split())
-    at = " ".join(words).find(wanted) if wanted else -1
-    if at < 0:
+    words = quote.split()
+    found = re.search(r"\s+".join(map(re.escape, words)), text) if words else None
+    if found is None:
         return None
-    return numbers[bisect_right(starts, at) - 1], numbers[bisect_right(starts, at + len(wanted) - 1) - 1]
+    return len((text[: found.start()] + "x").splitlines()), len(text[: found.end()].splitlines())
