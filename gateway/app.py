@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
 from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from gateway import problems
+from gateway import error_handlers, openapi
 from gateway.backends import Backends
-from gateway.origins import SameOriginMiddleware
-from gateway.request_ids import RequestIdMiddleware
+from gateway.event_streams import EventStreams
+from gateway.middleware.access import AccessMiddleware
+from gateway.middleware.heads import HeadMiddleware
+from gateway.middleware.origins import SameOriginMiddleware
+from gateway.middleware.request_ids import RequestIdMiddleware
+from gateway.middleware.security_headers import SecurityHeadersMiddleware
 from gateway.routes import ROUTERS
 
-DESCRIPTION = (
-    "Sessions and Turns of a recursive language-model backend. A Turn's events stream as server-sent events and can be "
-    "resumed with `Last-Event-ID`. Errors are `application/problem+json`."
+MIDDLEWARE = (
+    RequestIdMiddleware,
+    SecurityHeadersMiddleware,
+    AccessMiddleware,
+    SameOriginMiddleware,
+    HeadMiddleware,
 )
+"""What a request passes, the outermost first."""
 
 
-def create_app(backends: Backends, draining: asyncio.Event) -> FastAPI:
-    """The application over `backends`.
+def create_app(backends: Backends, streams: EventStreams) -> FastAPI:
+    """The application over `backends`, whose channel the caller closes.
 
     Args:
-        backends: stubs of the services; the caller closes their channel.
-        draining: set at shutdown, so that open event streams end.
+        backends: stubs of the services.
+        streams: makes event streams; when its `draining` is set, they end.
     """
     app = FastAPI(
         title="Fleet RLM",
-        description=DESCRIPTION,
         version=version("fleet-rlm-services"),
         docs_url=None,
         redoc_url=None,
-        separate_input_output_schemas=False,
+        redirect_slashes=False,
     )
     app.state.backends = backends
-    app.state.draining = draining
+    app.state.streams = streams
     for router in ROUTERS:
         app.include_router(router)
-    problems.install(app)
-    app.add_middleware(SameOriginMiddleware)
-    app.add_middleware(RequestIdMiddleware)
+    error_handlers.install(app)
+    openapi.install(app)
+    for middleware in reversed(MIDDLEWARE):
+        app.add_middleware(middleware)
     return app

@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import Path
 
-Id = Annotated[str, Path(pattern=r"^[0-9a-z]{1,64}$", description="A short id: 1 to 64 of 0-9 and a-z.")]
-"""A short id in a path."""
+from services.common.errors import FleetError
+
+ID_PATTERN = "^[0-9a-z]{1,64}$"
+"""The form of every short id."""
+
+Id = Annotated[str, Path(description="A short id.", json_schema_extra={"pattern": ID_PATTERN})]
+"""A short id in a path. Text of another form names nothing, so it is not found rather than invalid."""
 
 
 def session_name(session_id: str) -> str:
-    """`sessions/{id}`."""
-    return f"sessions/{session_id}"
+    """`sessions/{id}`.
+
+    Raises:
+        FleetError: SESSION_NOT_FOUND: no id looks like this.
+    """
+    return f"sessions/{_checked(session_id, 'SESSION_NOT_FOUND', 'Session')}"
 
 
 def turn_name(turn_id: str) -> str:
-    """A Turn by its id alone, which is unique across Sessions."""
-    return f"sessions/-/turns/{turn_id}"
+    """A Turn by its id alone, which is unique across Sessions.
+
+    Raises:
+        FleetError: TURN_NOT_FOUND: no id looks like this.
+    """
+    return f"sessions/-/turns/{_checked(turn_id, 'TURN_NOT_FOUND', 'Turn')}"
 
 
 def attachment_name(attachment_id: str) -> str:
-    """`attachments/{id}`."""
-    return f"attachments/{attachment_id}"
+    """`attachments/{id}`.
+
+    Raises:
+        FleetError: ATTACHMENT_NOT_FOUND: no id looks like this.
+    """
+    return f"attachments/{_checked(attachment_id, 'ATTACHMENT_NOT_FOUND', 'attachment')}"
+
+
+def _checked(short_id: str, reason: str, kind: str) -> str:
+    if re.fullmatch(ID_PATTERN, short_id) and not short_id.endswith("\n"):
+        return short_id
+    raise FleetError(reason, f"There is no {kind} {short_id}.")

@@ -16,13 +16,16 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from services.common.errors import FieldViolation, FleetError
 
+MAX_FORM_BYTES = 1024 * 1024
+"""Most bytes of a form beside its file: boundaries, headers, other fields."""
+
 
 @dataclass(frozen=True)
 class Upload:
     """A document that is being sent.
 
     Attributes:
-        filename: its name without folders.
+        filename: its name as the client gives it.
         content_type: its media type, empty when not given.
         byte_size: its size when it is known beforehand.
         chunks: its bytes.
@@ -77,6 +80,7 @@ class _MultipartFile:
         self._filename: str | None = None
         self._content_type = ""
         self._inside = self._complete = False
+        self._form_bytes = 0
 
     async def open(self) -> Upload:
         """Read on to the `file` part's headers."""
@@ -94,18 +98,23 @@ class _MultipartFile:
             if not await self._feed():
                 raise _invalid("file", "the form ended in the middle of the file")
         while await self._feed():
-            self._chunks.clear()
+            pass
 
     async def _feed(self) -> bool:
         async for data in self._body:
-            if not data:
-                continue
-            try:
-                self._parser.write(data)
-            except MultipartParseError as error:
-                raise _invalid("Content-Type", "the body is not a well-formed multipart form") from error
-            return True
+            if data:
+                self._parse(data)
+                return True
         return False
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._parser.write(data)
+        except MultipartParseError as error:
+            raise _invalid("Content-Type", "the body is not a well-formed multipart form") from error
+        self._form_bytes += len(data) - sum(map(len, self._chunks))
+        if self._form_bytes > MAX_FORM_BYTES:
+            raise _invalid("file", f"the form has more than {MAX_FORM_BYTES} bytes beside its file")
 
     def _on_part_begin(self) -> None:
         self._headers = {}
@@ -122,7 +131,9 @@ class _MultipartFile:
 
     def _on_headers_finished(self) -> None:
         _kind, options = parse_options_header(self._headers.get(b"content-disposition", b""))
-        if options.get(b"name") == b"file" and b"filename" in options and self._filename is None:
+        if options.get(b"name") == b"file" and b"filename" in options:
+            if self._filename is not None:
+                raise _invalid("file", "the form has more than one part of this name; upload documents one by one")
             self._filename = options[b"filename"].decode("utf-8", "replace")
             self._content_type = self._headers.get(b"content-type", b"").decode("latin-1")
             self._inside = True

@@ -2,68 +2,94 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import uuid4
 
 from fastapi import APIRouter, Header, Request, Response
-from fastapi.responses import JSONResponse
 from fleet.common.v1.budget_pb2 import BudgetLimits
 from fleet.session.v1 import session_service_pb2, turn_pb2
 from google.protobuf.duration_pb2 import Duration
 
 from gateway.backends import BackendsDep
+from gateway.bodies import MAX_BODY_BYTES, TurnCreate
+from gateway.event_streams import MEDIA_TYPE, EventStreamsDep, Format
 from gateway.names import Id, attachment_name, session_name, turn_name
-from gateway.routes.sessions import PageSize, PageToken
-from gateway.schemas import TurnCreate
-from gateway.sse import EventStream
-from services.common.proto_json import to_json
+from gateway.openapi import answer, refusals
+from gateway.pages import PageSize, PageToken
+from gateway.replies import made, reply
 
-router = APIRouter(prefix="/v1", tags=["turns"])
+router = APIRouter(prefix="/v1", tags=["turns"], max_body_size=MAX_BODY_BYTES)
 
 IdempotencyKey = Annotated[
     str | None,
     Header(pattern=r"^[!-~]{1,128}$", description="The same key with the same body attaches to its Turn for ever."),
 ]
 
+_NO_SESSION = "There is no such Session."
+_NO_TURN = "There is no such Turn."
 
-@router.post("/sessions/{session_id}/turns", status_code=202)
+
+@router.post(
+    "/sessions/{session_id}/turns",
+    status_code=202,
+    responses={
+        **answer(200, "The Turn's events, live, where `Accept` or `format` asks for them.", "Event", MEDIA_TYPE),
+        **answer(202, "The Turn, whatever its state; `Location` is its path.", "Turn"),
+        **refusals(
+            s404="There is no such Session, attachment or Skill.",
+            s409="The Session runs another Turn, which `Location` gives, or is archived.",
+            s429="The server runs as many Turns as it may.",
+        ),
+    },
+)
 async def create_turn(
     session_id: Id,
     body: TurnCreate,
     services: BackendsDep,
+    streams: EventStreamsDep,
     request: Request,
     idempotency_key: IdempotencyKey = None,
+    format: Format = "events",
 ) -> Response:
     """Start a Turn: 202 with the Turn, or its events live when `Accept` names `text/event-stream`."""
     wanted = _run_request(session_id, body, idempotency_key or uuid4().hex)
-    if "text/event-stream" in request.headers.get("accept", ""):
-        stream = EventStream(services.sessions, request.app.state.draining)
-        return await stream.respond(services.sessions.RunTurn(wanted))
-    turn = to_json(await services.sessions.CreateTurn(wanted))
-    return JSONResponse(turn, 202, {"Location": f"/v1/turns/{turn['id']}"})
+    if format != "events" or MEDIA_TYPE in request.headers.get("accept", "").lower():
+        return streams.run(wanted, format)
+    return made(await services.sessions.CreateTurn(wanted), "/v1/turns", 202)
 
 
-@router.get("/sessions/{session_id}/turns")
+@router.get(
+    "/sessions/{session_id}/turns",
+    responses={**answer(200, "A page.", "TurnList"), **refusals(s404=_NO_SESSION)},
+)
 async def list_turns(
     session_id: Id, services: BackendsDep, page_size: PageSize = 0, page_token: PageToken = ""
-) -> dict[str, Any]:
+) -> Response:
     """List a Session's Turns, oldest first."""
     request = session_service_pb2.ListTurnsRequest(
         parent=session_name(session_id), page_size=page_size, page_token=page_token
     )
-    return to_json(await services.sessions.ListTurns(request))
+    return reply(await services.sessions.ListTurns(request))
 
 
-@router.get("/turns/{turn_id}")
-async def get_turn(turn_id: Id, services: BackendsDep) -> dict[str, Any]:
+@router.get("/turns/{turn_id}", responses={**answer(200, "The Turn.", "Turn"), **refusals(s404=_NO_TURN)})
+async def get_turn(turn_id: Id, services: BackendsDep) -> Response:
     """Return a Turn."""
-    return to_json(await services.sessions.GetTurn(session_service_pb2.GetTurnRequest(name=turn_name(turn_id))))
+    return reply(await services.sessions.GetTurn(session_service_pb2.GetTurnRequest(name=turn_name(turn_id))))
 
 
-@router.post("/turns/{turn_id}:cancel", status_code=202)
-async def cancel_turn(turn_id: Id, services: BackendsDep) -> dict[str, Any]:
+@router.post(
+    "/turns/{turn_id}:cancel",
+    status_code=202,
+    responses={
+        **answer(202, "The Turn, ended where that took no longer than a moment.", "Turn"),
+        **refusals(s404=_NO_TURN, s409="Another replica runs it."),
+    },
+)
+async def cancel_turn(turn_id: Id, services: BackendsDep) -> Response:
     """Cancel a running Turn; an ended one is returned as it is."""
-    return to_json(await services.sessions.CancelTurn(session_service_pb2.CancelTurnRequest(name=turn_name(turn_id))))
+    request = session_service_pb2.CancelTurnRequest(name=turn_name(turn_id))
+    return reply(await services.sessions.CancelTurn(request), 202)
 
 
 def _run_request(session_id: str, body: TurnCreate, request_id: str) -> session_service_pb2.RunTurnRequest:
@@ -78,6 +104,7 @@ def _run_request(session_id: str, body: TurnCreate, request_id: str) -> session_
         on_disconnect=turn_pb2.ON_DISCONNECT_CANCEL if cancel else turn_pb2.ON_DISCONNECT_CONTINUE,
     )
     if body.timeout_seconds is not None:
-        wanted.timeout.CopyFrom(Duration(nanos=0))
-        wanted.timeout.FromNanoseconds(int(body.timeout_seconds * 1e9))
+        duration = Duration()
+        duration.FromNanoseconds(round(body.timeout_seconds * 1e9))
+        wanted.timeout.CopyFrom(duration)
     return wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -35,5 +36,5 @@ class RequestIdMiddleware:
                 MutableHeaders(scope=message)[HEADER] = request_id
             await send(message)
 
-        with use(RequestContext(request_id)):
+        with use(RequestContext(request_id)), structlog.contextvars.bound_contextvars(request_id=request_id):
             await self._app(scope, receive, send_with_id)

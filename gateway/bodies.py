@@ -6,6 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+MAX_BODY_BYTES = 2 * 1024 * 1024
+"""The largest JSON body, which is held whole in memory; uploads are streamed and have their own bound."""
+
 Label = Annotated[str, Field(max_length=255)]
 ShortId = Annotated[str, Field(pattern=r"^[0-9a-z]{1,64}$")]
 
@@ -59,5 +62,5 @@ class TurnCreate(Body):
     attachments: list[ShortId] = Field([], max_length=32, description="Ids of attachments, unique.")
     skills: list[SkillChoice] = Field([], max_length=4)
     budget: Limits = Field(default_factory=Limits)
-    timeout_seconds: float | None = Field(None, ge=1, le=86_400)
+    timeout_seconds: float | None = Field(None, ge=1, le=86_400, allow_inf_nan=False)
     on_disconnect: Literal["continue", "cancel"] = "continue"

@@ -1,0 +1,1 @@
+"""JSON documents that the gateway answers with, as models that the OpenAPI document is made of."""
