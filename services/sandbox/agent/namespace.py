@@ -50,10 +50,8 @@ class Namespace:
         self._host_names: set[str] = set()
         self._steps = 0
         sys.modules["__main__"] = self._module
-        self.globals["__builtins__"] = builtins
-        for name in ("exit", "quit"):
-            setattr(builtins, name, sys.exit)
-        builtins.help = _help
+        for name, function in {"exit": sys.exit, "quit": sys.exit, "help": _help}.items():
+            setattr(builtins, name, function)
         self._set_recursion_limit = sys.setrecursionlimit
         sys.setrecursionlimit = self._raise_recursion_limit
 
@@ -85,6 +83,7 @@ class Namespace:
         self._steps += 1
         filename = f"<step {self._steps}>"
         self._submission.clear()
+        self.globals.update(__name__="__main__", __builtins__=builtins)
         self.set_host_functions(functions)
         self.globals.update(variables)
         sys.modules["__main__"] = self._module

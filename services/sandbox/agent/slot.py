@@ -186,6 +186,9 @@ def describe(status: int | None) -> str:
     return f"exited with code {os.WEXITSTATUS(status)}"
 
 
+# Of two names for one number the first of the alphabet is the usual one.
 _SIGNAL_NAMES = {
-    getattr(_signal, name): name for name in dir(_signal) if name.startswith("SIG") and not name.startswith("SIG_")
+    getattr(_signal, name): name
+    for name in reversed(dir(_signal))
+    if name.startswith("SIG") and not name.startswith("SIG_")
 }

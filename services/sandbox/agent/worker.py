@@ -10,6 +10,7 @@ from .frames import Frame
 from .interrupts import Interrupts
 from .link import Link, ToolError
 from .namespace import Namespace, Outcome
+from .report import describe
 from .streams import Streams
 from .submit import Submission, make_submit
 from .tools import Parameter, make_function
@@ -115,19 +116,25 @@ class Worker:
 
     def _run(self, code: str, variables: dict[str, Any], repr_limit: int) -> Outcome:
         self._streams.restore()
-        outcome: Outcome | None = None
+        outcome = self._begin()
         while True:
             try:
                 if outcome is None:
-                    self._interrupts.begin()
                     outcome = self._namespace.run(code, variables, self._functions, repr_limit)
                 self._interrupts.end()
                 break
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as error:
                 # The interrupt hit between the model's code and the worker's; what the code achieved stands.
-                outcome = outcome or Outcome("error", _INTERRUPTED)
+                outcome = outcome or Outcome("error", describe(error, ""))
         self._streams.flush()
         return outcome
+
+    def _begin(self) -> Outcome | None:
+        try:
+            self._interrupts.begin()
+        except BaseException as error:  # noqa: BLE001 - a signal handler of an earlier step may raise anything
+            return Outcome("error", describe(error, ""))
+        return None
 
     def _report(self, execution_id: str, outcome: Outcome) -> None:
         final = self._submission.final if outcome.status == "final" else None
@@ -143,7 +150,6 @@ class Worker:
 
 # The supervisor says what to forget; its own store has the limit.
 _UNLIMITED = 1 << 62
-_INTERRUPTED = {"type": "KeyboardInterrupt", "message": "", "line": 0, "traceback": ""}
 
 
 def run(descriptor: int) -> None:
