@@ -57,6 +57,16 @@ def content_words(text: str) -> list[str]:
     return list(found.values())
 
 
+def enumerates(text: str) -> bool:
+    """Whether all content words of a question are one list, "warranty and liability", so that each counts alone."""
+    words = content_words(text)
+    if len(words) < 2:
+        return False
+    joined = r"\W+(?:(?:and|or|the)\W+){0,3}".join(map(re.escape, words))
+    between = re.search(joined, text.lower())
+    return between is not None and bool(re.search(r",|\band\b|\bor\b", between.group()))
+
+
 def content_stems(text: str) -> list[str]:
     """The stems of :func:`content_words`."""
     return [stem(word) for word in content_words(text)]

@@ -39,5 +39,5 @@ def next_for_variables(action: Action) -> Next:
     verified = run.done(prose.VERIFY) is not None
     remarks = [] if verified else ["I could not verify any quote from the inputs."]
     shown = numbers if verified else []
-    code = submit_answer(action.outputs, numbers=shown, topic=question.topic, terms=question.terms, remarks=remarks)
+    code = submit_answer(action.outputs, numbers=shown, words=question.words, remarks=remarks)
     return Next(f"{run.trouble}I submit what is verified.", code)

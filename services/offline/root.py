@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from services.offline.documents import Document, Survey, read_survey
-from services.offline.english import FOLLOWING_ON, GREETING
+from services.offline.english import FOLLOWING_ON, GREETING, enumerates
 from services.offline.programs import documents as prose
 from services.offline.programs.answering import SUBMIT, submit_answer, submit_text
 from services.offline.programs.compose import literal, program
@@ -196,8 +196,8 @@ class RootSteps:
             self.action.outputs,
             clauses=clauses,
             numbers=[document.n for document in self.prose] if verified else [],
-            topic=self.question.topic,
-            terms=self.question.terms,
+            words=self.question.words,
+            each=len(self.question.words) < 2 or self.question.compares or enumerates(self.rest or self.question.text),
             comparison=self.run.done(prose.COMPARE) is not None,
             remarks=remarks,
         )

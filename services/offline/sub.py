@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from services.offline.compare import compare_documents, read_blocks
-from services.offline.english import GREETING, content_stems, sentences
+from services.offline.english import GREETING, content_stems, enumerates, sentences
 from services.offline.programs.retrieval import stems
 
 NOTE = "(offline model: rule-based extraction, not a language model)"
@@ -91,7 +91,7 @@ def bearing_sentences(reading: Reading) -> list[str]:
     spread = Counter(term for bag in bags for term in bag)
     worth = {term: math.log(1 + len(bags) / count) for term, count in spread.items()}
     scores = [sum(worth[term] for term in sorted(bag)) for bag in bags]
-    bar = max(scores, default=0.0) * 0.5
+    bar = 0.0 if enumerates(reading.question) else max(scores, default=0.0) * 0.5
     kept = sorted((i for i, score in enumerate(scores) if score and score >= bar), key=lambda i: (-scores[i], i))
     return list(dict.fromkeys(_clip(candidates[i], terms) for i in sorted(kept[:MOST_SENTENCES])))
 

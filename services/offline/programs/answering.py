@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.offline.programs.compose import literal, program
-from services.offline.programs.retrieval import passages, stem, stems
+from services.offline.programs.retrieval import passages, rank, stem, stems
 
 SUBMIT = "submit the answer"
 SIGNATURE = (
@@ -29,6 +29,12 @@ def pick(items: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
         ordered.append((seen[item["title"]], place))
         seen[item["title"]] += 1
     return sorted((items[place] for _, place in sorted(ordered)[:most]), key=lambda item: item["first"])
+
+
+def closest(items: list[dict[str, Any]], terms: list[str], most: int) -> list[dict[str, Any]]:
+    """The quotes that hold most of the question's rarer words, best first."""
+    texts = [(place, place, f"{item['title']} {item['lead']} {item['quote']}") for place, item in enumerate(items)]
+    return [items[place] for _, place, _, _ in rank(texts, terms)[:most]]
 
 
 def whole(item: dict[str, Any]) -> str:
@@ -80,14 +86,17 @@ _DOCUMENT_PART = """
 topic = {topic}
 numbers = {numbers}
 silent = [n for n in numbers if not any(item["n"] == n for item in evidence)]
-if len(numbers) > 1 and {terms}:
+if len(numbers) > 1 and {words}:
     names = ", ".join(documents[n]["name"] for n in silent)
     count = f"{{len(numbers) - len(silent)}} of {{len(numbers)}} documents say something about {{topic}}"
     parts.append(count + (f"; not {{names}}." if names else "."))
 for n in numbers:
     name, text = documents[n]["name"], documents[n]["text"]
-    mine = pick([item for item in evidence if item["n"] == n], {most})
+    mine = {choose}
     parts.append(f"\\n### {{name}}")
+    held = set(stems(text))
+    never = [word for word, term in {words} if term not in held]
+    parts += [f"- It never mentions {{', '.join(never)}}."] if never and mine else []
     for title, group in groupby(mine, key=lambda item: item["title"]):
         parts.append(f"- **{{title or 'No heading'}}**")
         for item in group:
@@ -97,7 +106,7 @@ for n in numbers:
         more = [lines_of(item) for item in evidence if item["n"] == n and item not in mine]
         parts += [f"- More on it: {{'; '.join(more)}}."] if more else []
         continue
-    absent = not set(stems(text)) & set({terms})
+    absent = len(never) == len({words})
     parts.append(f"- Nothing in it mentions {{topic}}." if absent else f"- No sentence in it bears on {{topic}}.")
     for first, last, part in references(text):
         quote = " ".join(part.split())[:400]
@@ -123,8 +132,8 @@ def submit_answer(
     *,
     clauses: Sequence[tuple[str, int, list[tuple[str, str]], list[str]]] = (),
     numbers: Sequence[int] = (),
-    topic: str = "",
-    terms: Sequence[str] = (),
+    words: Sequence[str] = (),
+    each: bool = True,
     comparison: bool = False,
     remarks: Sequence[str] = (),
 ) -> str:
@@ -134,8 +143,8 @@ def submit_answer(
         outputs: Output names with their JSON types.
         clauses: For each clause of a table question: its text, document number, (result name, reading) pairs, notes.
         numbers: Prose documents that were searched.
-        topic: The question's content words, for the reader.
-        terms: Their stems.
+        words: The question's content words.
+        each: Whether every one of them counts alone, rather than all together.
         comparison: Whether the Sub model's comparison was kept.
         remarks: Lines to add as they are.
     """
@@ -145,10 +154,16 @@ def submit_answer(
         body += _TABLE_PART.format(clauses=_listed(clauses))
     if numbers:
         most = 8 if len(numbers) <= 6 else 3
-        shown = literal(topic or "the question")
-        body += "" if terms else f"parts.append({literal(_NO_TOPIC)})\n"
-        body += _DOCUMENT_PART.format(topic=shown, numbers=list(numbers), terms=literal(list(terms)), most=most)
-        pieces = (stem, stems, passages, pick, whole, lines_of, references)
+        topic = ", ".join(f"'{word}'" for word in words) or "the question"
+        pairs = literal([[f"'{word}'", stem(word)] for word in words])
+        items = '[item for item in evidence if item["n"] == n]'
+        chosen = f"pick({items}, {most})"
+        if not each:
+            chosen = f"closest({items}, {literal([stem(word) for word in words])}, {most - 3 if most > 3 else most})"
+        body += "" if words else f"parts.append({literal(_NO_TOPIC)})\n"
+        body += _DOCUMENT_PART.format(topic=literal(topic), numbers=list(numbers), words=pairs, choose=chosen)
+        chooser = (pick,) if each else (rank, closest)
+        pieces = (stem, stems, passages, *chooser, whole, lines_of, references)
     body += _COMPARISON_PART if comparison else ""
     body += f"parts += {literal(list(remarks))}\n" if remarks else ""
     body += (

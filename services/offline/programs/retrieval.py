@@ -24,14 +24,15 @@ def stems(text: str) -> list[str]:
 
 
 def passages(text: str) -> list[tuple[int, int, str]]:
-    """Paragraphs as (first line, last line, text), cut after 16 lines."""
+    """Paragraphs as (first line, last line, text), cut after 16 lines; frames of * and | are left out."""
     found: list[tuple[int, int, str]] = []
     block: list[str] = []
     for number, line in enumerate([*text.splitlines(), ""], 1):
-        if line.strip():
-            block.append(line.strip())
-        if block and (not line.strip() or len(block) == 16):
-            last = number if line.strip() else number - 1
+        plain = line.strip().strip("*|").strip()
+        if plain:
+            block.append(plain)
+        if block and (not plain or len(block) == 16):
+            last = number if plain else number - 1
             found.append((last - len(block) + 1, last, "\n".join(block)))
             block = []
     return found
@@ -39,7 +40,7 @@ def passages(text: str) -> list[tuple[int, int, str]]:
 
 def headings(text: str) -> list[tuple[int, str]]:
     """Lines that look like headings, as (line, title): numbered clauses, '#' marks, short lines on their own."""
-    found, lines = [], ["", *(line.strip() for line in text.splitlines()), ""]
+    found, lines = [], ["", *(line.strip().strip("*|").strip() for line in text.splitlines()), ""]
     numbered = r"(\d{1,3}(?:\.\d{1,3})+\.?|\d{1,3}[.)]|§ ?\d+|(?:Section|Article|Chapter) \w+[.:]?)\s+(\W?[A-Z].*)"
     for number in range(1, len(lines) - 1):
         line, opens = lines[number], not lines[number - 1]
@@ -98,9 +99,9 @@ def rank(paragraphs: list[tuple[int, int, str]], terms: list[str]) -> list[tuple
 
 
 def locate(quote: str, text: str) -> tuple[int, int] | None:
-    """First and last line of a quote in a text, white space aside; None when it isn't there."""
+    """First and last line of a quote in a text, white space and frames aside; None when it isn't there."""
     words = quote.split()
-    found = re.search(r"\s+".join(map(re.escape, words)), text) if words else None
+    found = re.search(r"[\s*|]+".join(map(re.escape, words)), text) if words else None
     if found is None:
         return None
     return len((text[: found.start()] + "x").splitlines()), len(text[: found.end()].splitlines())
