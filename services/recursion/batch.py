@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-import structlog
-
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 from services.recursion.active import ActiveTurn
 from services.recursion.child_run import ChildRun
 from services.recursion.outcomes import Outcome
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 async def run_batch(runs: Sequence[ChildRun], turn: ActiveTurn) -> list[Outcome]:

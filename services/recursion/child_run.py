@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from services.common.clock import Clock
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 from services.recursion import failures, staging
 from services.recursion.active import ActiveTurn
 from services.recursion.books import Books
@@ -32,7 +33,7 @@ _ABANDON_SECONDS = 2.0
 _STOPPED = {"UNAVAILABLE": (ChildStatus.FAILED, "unavailable")}
 """What becomes of a child that its service, not its Turn, stops, by the reason."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(frozen=True)

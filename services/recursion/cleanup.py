@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-import structlog
-
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 from services.recursion.changes import Changes
 from services.recursion.children import Child
 from services.recursion.outcomes import Cleanup, Outcome
@@ -17,7 +16,7 @@ from services.recursion.store.children import ChildStore
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Cleaner:

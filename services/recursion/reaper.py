@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-import structlog
-
 from services.common.clock import Clock
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 from services.recursion.children import Child, ChildState
 from services.recursion.cleanup import Cleaner
 from services.recursion.ledger import Ledger, LedgerState
@@ -23,7 +22,7 @@ from services.recursion.store.ledgers import LedgerStore
 
 _BATCH = 100
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Reaper:

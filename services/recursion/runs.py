@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 
-import structlog
-
 from services.common.clock import Clock
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 from services.recursion.active import ActiveTurn
 from services.recursion.batch import run_batch
 from services.recursion.changes import Changes
@@ -19,7 +18,7 @@ from services.recursion.ports import Brokers, lost
 from services.recursion.run_log import RunLog
 from services.recursion.tasks import Task
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class _TurnRuns:
