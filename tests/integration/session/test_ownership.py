@@ -24,6 +24,9 @@ from tests.fakes.turn_engine import ScriptedEngine
 from tests.integration.session.rig import Client, Replica, kinds, make_policy, refused, serving, turn_request
 from tests.integration.session.victim import OVERRIDES
 
+QUICK = ("runtime.lease_seconds=30", "runtime.heartbeat_seconds=0.3")
+"""Heartbeats that tests can wait for, and leases that a busy machine doesn't let run out."""
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -96,7 +99,7 @@ async def steal(store: Store, session: str) -> Ownership:
 
 @asynccontextmanager
 async def two_replicas(root: Path, url: str) -> AsyncIterator[tuple[Replica, Replica]]:
-    policy = make_policy(root, *OVERRIDES)
+    policy = make_policy(root, *QUICK)
     async with serving(policy, ScriptedEngine(turn_engine.until_stopped), env(url)) as first:
         async with serving(policy, ScriptedEngine(turn_engine.until_stopped), env(url)) as second:
             yield first, second
@@ -127,7 +130,7 @@ async def test_another_replica_reads_and_points_to_the_owner(tmp_path: Path, dat
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 async def test_heartbeats_keep_a_session_whose_turn_runs_long(tmp_path: Path, database_url: str) -> None:
-    policy = make_policy(tmp_path, *OVERRIDES)
+    policy = make_policy(tmp_path, *QUICK)
     async with serving(policy, ScriptedEngine(turn_engine.until_stopped), env(database_url)) as replica:
         turn = await replica.client.create(await replica.client.session())
         async with store_at(database_url) as store:
@@ -151,7 +154,7 @@ async def test_a_stopped_replica_hands_its_sessions_over(tmp_path: Path, databas
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 async def test_a_replica_that_lost_a_session_stops_its_turn(tmp_path: Path, database_url: str) -> None:
-    policy = make_policy(tmp_path, *OVERRIDES)
+    policy = make_policy(tmp_path, *QUICK)
     async with serving(policy, ScriptedEngine(turn_engine.until_stopped), env(database_url)) as replica:
         session = await replica.client.session()
         turn = await replica.client.create(session)
