@@ -77,7 +77,7 @@ class FleetAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         while True:
             request = self._request(lm, lm_kwargs, signature, demos, inputs, reasks.feedback)
             try:
-                with _purpose(reasks, signature):
+                with _purpose(reasks, signature), _readable(signature):
                     response = lm(request=request)
                 return self._read(signature, response)
             except Exception as error:  # noqa: BLE001 - `after` raises again what is not asked for again
@@ -102,7 +102,7 @@ class FleetAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         while True:
             request = self._request(lm, lm_kwargs, signature, demos, inputs, reasks.feedback)
             try:
-                with _purpose(reasks, signature):
+                with _purpose(reasks, signature), _readable(signature):
                     response = await self._ask(lm, request, reasks)
                 return self._read(signature, response)
             except Exception as error:  # noqa: BLE001 - `after` raises again what is not asked for again
@@ -214,6 +214,15 @@ def _retrieve(call: asyncio.Future[Any]) -> None:
     """Look at the outcome of a call that nobody waits for any more, so that it is not reported as lost."""
     if not call.cancelled():
         call.exception()
+
+
+@contextmanager
+def _readable(signature: type[dspy.Signature]) -> Iterator[None]:
+    """Tell of a response that DSPy itself could not take, such as one without a choice, as of a bad reply."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError) as error:
+        raise ReplyError(signature, "the reply could not be read") from error
 
 
 @contextmanager

@@ -65,6 +65,8 @@ def _model_failure(failure: ModelError, role: str) -> FleetError:
         status=f" (HTTP {failure.status})" if failure.status else "",
         detail=f": {failure.detail}" if failure.detail else "",
     )
+    if failure.kind is ModelErrorKind.SERVER and not failure.status:
+        sentence = sentence.removesuffix(".") + " to send a valid response."
     metadata = {"role": role, "model": failure.model, "provider_request_id": failure.request_id}
     if failure.status:
         metadata["http_status"] = str(failure.status)

@@ -136,11 +136,9 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _http_status(error: BaseException, chain: tuple[BaseException, ...]) -> int | None:
-    """The status that the provider sent; litellm also gives statuses to failures that had no response."""
-    names = {type(cause).__name__ for cause in chain}
-    if names & {"APIConnectionError", "APITimeoutError", "ConnectError", "TimeoutException"}:
-        return None
-    status = getattr(error, "status", None)
+    """The status that the provider sent; litellm also gives one to failures without a response, or with a good one."""
+    sent = [getattr(cause, "status_code", None) for cause in chain if type(cause).__module__.startswith("openai")]
+    status = sent[-1] if sent else getattr(error, "status", None) if len(chain) == 1 else None
     return status if isinstance(status, int) and 100 <= status <= 599 else None
 
 

@@ -36,14 +36,15 @@ def redact_error(body: bytes, secrets: tuple[str, ...]) -> bytes:
 
 
 def fill_missing_text(body: bytes) -> bytes:
-    """Return a completion's body with a marker where a choice has no text.
+    """Return a completion's body with a marker where a choice, or all of them, have no text.
 
     DSPy drops a whole batch of prompts with an exception for one reply without text, such as a filtered one.
     """
     try:
         reply = json.loads(body)
-        choices = reply["choices"]
-        empty = [choice["message"] for choice in choices if not choice["message"].get("content")]
+        if not reply["choices"]:
+            reply["choices"] = [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant"}}]
+        empty = [choice["message"] for choice in reply["choices"] if not choice["message"].get("content")]
     except (ValueError, KeyError, TypeError, AttributeError):
         return body
     for message in empty:

@@ -47,14 +47,14 @@ class Reasks:
         if self.scope is not None:
             self.scope.check()
         failure = read_model_error(error)
-        unreadable = failure is None or failure.kind is ModelErrorKind.UNREADABLE
-        if called_off(error) or not (unreadable or (failure is not None and failure.kind in ASK_AGAIN)):
+        if failure is None or called_off(error) or failure.kind not in (*ASK_AGAIN, ModelErrorKind.UNREADABLE):
             raise error
+        unreadable = failure.kind is ModelErrorKind.UNREADABLE
         self._first = self._first or error
         if self.attempt >= MAX_REASKS:
             raise self._first
         pause = 0.0 if unreadable else _PAUSES[self.attempt]
-        if failure is not None and failure.retry_after is not None:
+        if failure.retry_after is not None:
             pause = failure.retry_after
         if pause >= self.time_left():
             raise error

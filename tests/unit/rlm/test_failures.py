@@ -29,6 +29,7 @@ def _caused(error: Exception, cause: BaseException) -> Exception:
         (dspy.LMRateLimitError(SECRET, status=429), "MODEL_RATE_LIMITED", "rate of requests (HTTP 429)"),
         (dspy.LMTimeoutError(SECRET), "MODEL_UNAVAILABLE", "did not answer in time"),
         (dspy.LMServerError(SECRET, status=500), "MODEL_UNAVAILABLE", "failed (HTTP 500)"),
+        (dspy.LMServerError(SECRET), "MODEL_UNAVAILABLE", "to send a valid response"),
         (dspy.LMUnsupportedModelError(SECRET, status=404), "MODEL_REQUEST_REJECTED", "does not know the model"),
         (dspy.LMInvalidRequestError(SECRET, status=400), "MODEL_REQUEST_REJECTED", "(HTTP 400)"),
         (dspy.LMBillingError(SECRET, status=402), "MODEL_REQUEST_REJECTED", "payment"),

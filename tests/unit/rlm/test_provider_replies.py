@@ -45,6 +45,10 @@ def test_a_missing_text_gets_a_marker() -> None:
     assert filled["usage"] == {"total_tokens": 3}
 
 
+def test_a_reply_without_a_choice_gets_one() -> None:
+    assert json.loads(fill_missing_text(b'{"choices": []}'))["choices"][0]["message"]["content"] == NO_TEXT
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"choices": 3}', b'{"choices": [{"message": null}]}'])
 def test_other_bodies_are_left_alone(body: bytes) -> None:
     assert fill_missing_text(body) == body
