@@ -49,7 +49,11 @@ def become(uid: int, gid: int) -> None:
 
 
 def protect_supervisor() -> None:
-    """Hide memory, descriptors and environment from processes of the same user, and adopt orphans."""
+    """Hide memory, descriptors and environment from processes of the same user, and adopt orphans.
+
+    It also dies with the process that started it; that wish was lost when the user changed.
+    """
+    _prctl(_PR_SET_PDEATHSIG, 9)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     _prctl(_PR_SET_DUMPABLE, 0)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

@@ -13,7 +13,7 @@ from services.sandbox.providers.local.layout import LocalLimits
 from services.sandbox.providers.local.provider import LocalProvider
 from tests.integration.sandbox.interpreter import Interpreter
 
-LIMITS = LocalLimits(cpu_seconds=20, memory_mb=400, processes=24, files_mb=16)
+LIMITS = LocalLimits(cpu_seconds=20, memory_mb=400, processes=24, files_mb=16, grace_seconds=0.5)
 
 
 @pytest.fixture

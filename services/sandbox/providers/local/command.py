@@ -22,7 +22,6 @@ from services.sandbox.providers.local.layout import (
 )
 
 SHARED_MEMORY_BYTES = 64 << 20
-INTERRUPT_GRACE_SECONDS = 2.0
 
 _SYSTEM_LINKS = ("/bin", "/lib", "/lib32", "/lib64", "/libx32")
 _SYSTEM_FOLDERS = ("/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/share/zoneinfo")
@@ -142,7 +141,7 @@ def _configuration(root: str, limits: LocalLimits) -> str:
         "uid": INSIDE_UID,
         "gid": INSIDE_UID,
         "mount_root": root,
-        "grace_seconds": INTERRUPT_GRACE_SECONDS,
+        "grace_seconds": limits.grace_seconds,
         "limits": agent_limits(limits),
     }
     return json.dumps(options, separators=(",", ":"))

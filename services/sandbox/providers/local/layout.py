@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from services.common.errors import FleetError
@@ -30,12 +31,14 @@ class LocalLimits:
         memory_mb: MiB of memory, of a process and of all together.
         processes: Processes and threads at the same time.
         files_mb: MiB of one file, and of the private /tmp.
+        grace_seconds: How long interrupted code may take to end before it is killed.
     """
 
     cpu_seconds: int = 600
     memory_mb: int = 2048
     processes: int = 64
     files_mb: int = 1024
+    grace_seconds: float = 2.0
 
 
 class Layout:
@@ -80,9 +83,16 @@ def _segment(name: str) -> str:
     return name
 
 
+@cache
 def drops_privileges() -> bool:
-    """Return whether the broker runs as root, so that sandboxes need another user."""
-    return os.geteuid() == 0
+    """Return whether the broker runs as root, so that sandboxes need another user.
+
+    Root of a user namespace that has no other user is an ordinary user outside, and treated as one.
+    """
+    if os.geteuid() != 0:
+        return False
+    ranges = [[int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    return any(inside <= OUTSIDE_UID < inside + length for inside, _, length in ranges)
 
 
 def give_to_sandbox(folder: Path) -> None:

@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -85,7 +85,7 @@ class LocalProvider:
         scratch = self._layout.scratch(spec.name)
         if scratch.exists():
             raise FleetError("SANDBOX_START_FAILED", "A sandbox of this name exists.")
-        scratch.parent.mkdir(mode=0o700)
+        scratch.parent.mkdir(mode=0o700, exist_ok=True)
         give_to_sandbox(scratch)
         workspace = None
         if spec.workspace is not None:
@@ -174,8 +174,8 @@ class LocalProvider:
         if mark is not None and marker.is_alive(mark):
             return
         # The marker goes last: as long as anything is left, the sandbox is found again.
-        shutil.rmtree(folder / "scratch", onerror=_unlock)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_tree(folder / "scratch")
+        _remove_tree(folder)
 
     async def confirm_absent(self, name: str) -> bool:
         """Return whether no process and no file is left; see `SandboxProvider`."""
@@ -208,16 +208,15 @@ class LocalProvider:
         await asyncio.gather(*(self.destroy(name) for name in list(self._sandboxes)))
 
 
-def _unlock(remove: Callable[..., object], path: str, _: object) -> None:
-    """Remove what model code protected from its owner."""
-    parent = os.path.dirname(path)
-    for locked in (parent, path):
-        if not os.path.islink(locked):
-            os.chmod(locked, 0o700)
-    if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        remove(path)
+def _remove_tree(folder: Path) -> None:
+    """Remove a folder in which no process works any more, also what model code protected from its owner."""
+    if not folder.exists():
+        return
+    for parent, names, _ in os.walk(folder):
+        for path in (os.path.join(parent, name) for name in names):
+            if not os.path.islink(path):
+                os.chmod(path, 0o700)
+    shutil.rmtree(folder)
 
 
 async def _in_thread(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
