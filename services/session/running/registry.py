@@ -263,8 +263,8 @@ class ResidentRegistry(Generic[R]):
             try:
                 if await resident.runtime.close():
                     break
-            except FleetError as error:
-                _log.warning("resident not closed", session=key.session, reason=error.reason, message=error.message)
+            except Exception:  # noqa: BLE001  Whatever its parts say, the lease is to be released.
+                _log.warning("resident not closed", session=key.session, exc_info=True)
             await asyncio.sleep(self._limits.close_pause_seconds * (attempt + 1))
         else:
             _log.error("sandbox not confirmed gone", session=key.session, generation=resident.generation)
@@ -309,5 +309,12 @@ class ResidentRegistry(Generic[R]):
                 async with asyncio.timeout(self._limits.heartbeat_seconds):
                     await self._stopping.wait()
             except TimeoutError:
-                self.sweep()
-                await self.beat()
+                await self._beat_safely()
+
+    async def _beat_safely(self) -> None:
+        """One round of housekeeping; a fault in it must not end the renewal of everybody's lease."""
+        try:
+            self.sweep()
+            await self.beat()
+        except Exception:  # noqa: BLE001
+            _log.exception("housekeeping of residents failed")

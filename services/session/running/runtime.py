@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 SUBJECT = "service:session"
 """The subject of what the session service does on a Session's behalf."""
 
+_ACQUISITION_SECONDS = 2.0
+"""How long the end of a runtime waits for a lease that its start was still acquiring."""
+
 
 @dataclass(frozen=True)
 class RuntimeParts:
@@ -86,7 +89,7 @@ class RootRuntime:
         self._key = key
         self._turn = turn
         self._lease: LeaseHandle | None = None
-        self._acquiring = False
+        self._acquisition: asyncio.Task[LeaseHandle] | None = None
         self._interpreter: BrokerInterpreter | None = None
         self._native: NativeRlm | None = None
 
@@ -106,21 +109,11 @@ class RootRuntime:
         from services.rlm.interpreter import BrokerInterpreter
         from services.rlm.native import NativeRlm
 
-        owner = LeaseOwner(self._key.session, self._turn)
-        self._acquiring = True
-        with on_behalf_of(self._key):
-            lease = await self._parts.sandbox.acquire(
-                f"root-{self._turn}-{new_id()}", owner, self._parts.lease_seconds, self._parts.queue_seconds
-            )
-        self._lease = lease
-        self._acquiring = False
-        self._interpreter = BrokerInterpreter(
-            self._parts.sandbox.stub_at(lease.endpoint),
-            lease.name,
-            lease.epoch,
-            asyncio.get_running_loop(),
-            self._parts.limits,
-        )
+        # The acquisition is not cancelled with its Turn: only its outcome tells what there is to be released.
+        self._acquisition = asyncio.create_task(self._acquire(), name=f"lease of {self._key.session}")
+        self._lease = lease = await asyncio.shield(self._acquisition)
+        stub, loop = self._parts.sandbox.stub_at(lease.endpoint), asyncio.get_running_loop()
+        self._interpreter = BrokerInterpreter(stub, lease.name, lease.epoch, loop, self._parts.limits)
         self._native = NativeRlm(self._parts.spec, self._interpreter, self._parts.models)
 
     async def run(self, inputs: Mapping[str, Any], scope: InvocationScope) -> RlmOutcome:
@@ -151,12 +144,30 @@ class RootRuntime:
         with on_behalf_of(self._key):
             return await self._released()
 
+    async def _acquire(self) -> LeaseHandle:
+        owner, parts = LeaseOwner(self._key.session, self._turn), self._parts
+        request_id = f"root-{self._turn}-{new_id()}"
+        with on_behalf_of(self._key):
+            return await parts.sandbox.acquire(request_id, owner, parts.lease_seconds, parts.queue_seconds)
+
     async def _released(self) -> bool:
-        """Release the lease, or whatever an acquisition whose reply was lost has left."""
+        """Release the lease; whether the sandbox is confirmed gone, or there is none."""
+        if self._acquisition is not None and self._lease is None:
+            await self._await_acquisition(self._acquisition)
         if self._lease is not None:
             return await self._parts.sandbox.release(self._lease.name)
-        if not self._acquiring:
+        if self._acquisition is None:
             return True
+        # The broker's answer is lost: whatever it has for the Turn is not wanted.
         names = await self._parts.sandbox.root_leases(self._key.session, self._turn)
         confirmed = [await self._parts.sandbox.release(name) for name in names]
         return all(confirmed)
+
+    async def _await_acquisition(self, acquisition: asyncio.Task[LeaseHandle]) -> None:
+        """Learn the outcome of an acquisition that nobody waits for any more; one that takes long is cancelled."""
+        await asyncio.wait([acquisition], timeout=_ACQUISITION_SECONDS)
+        if not acquisition.done():
+            acquisition.cancel()
+            await asyncio.wait([acquisition])
+        if not acquisition.cancelled() and acquisition.exception() is None:
+            self._lease = acquisition.result()

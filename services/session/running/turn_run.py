@@ -143,7 +143,7 @@ class TurnRun:
             watch.cancel()
 
     async def _answer(self, prepared: Prepared) -> Commit:
-        await self._record.enter(TurnState.RUNNING)
+        await self._record.enter(TurnState.RUNNING, "the Root works")
         self._invocation = Invocation(
             self._job, self._record, self._window, prepared, self._parts.invocation, self.stop
         )

@@ -6,16 +6,19 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+import grpc
+from fleet.sandbox.v1 import lease_pb2, sandbox_service_pb2, sandbox_service_pb2_grpc
 from fleet.session.v1 import session_service_pb2, turn_event_pb2, turn_pb2
 
 from config.loader import load
 from config.policy import Policy
 from services.common.channel import open_channel
 from services.recursion.main import build_service as build_recursion
+from services.sandbox.main import build_service as build_sandbox
 from services.session.main import SessionServer
 from services.session.main import build_service as build_session
-from services.sandbox.main import build_service as build_sandbox
 from tests.fakes.scripted_llm import Script, ScriptedLlm
 from tests.integration.session.rig import Client, turn_request
 
@@ -32,6 +35,12 @@ def make_policy(root: Path, llm: ScriptedLlm, *overrides: str) -> Policy:
     return load(profile="test", env={}, overrides=[f"storage.data_root={root}", *models, *overrides], components=())
 
 
+class Server(Protocol):
+    """What is stopped at the end."""
+
+    async def stop(self, grace: float) -> None: ...
+
+
 @dataclass
 class Stack:
     """The running services and a client of the session service."""
@@ -40,11 +49,24 @@ class Stack:
     policy: Policy
     client: Client
     session: SessionServer
+    sandbox: grpc.aio.Channel
+    servers: Mapping[str, Server]
 
     async def ask(self, session: str, text: str, **fields: object) -> list[Event]:
         """Run a Turn and return all its events."""
         request = turn_request(session, text, **fields)
         return [event async for batch in self.client.sessions.RunTurn(request) for event in batch.events]
+
+    async def leases(self, *, all_states: bool = False) -> list[lease_pb2.Lease]:
+        """The broker's leases, latest first; ended ones too when `all_states`."""
+        stub = sandbox_service_pb2_grpc.SandboxServiceStub(self.sandbox)
+        request = sandbox_service_pb2.ListLeasesRequest(include_absent=all_states)
+        return list((await stub.ListLeases(request)).leases)
+
+    async def release(self, name: str) -> None:
+        """Take a lease away from its holder."""
+        stub = sandbox_service_pb2_grpc.SandboxServiceStub(self.sandbox)
+        await stub.ReleaseLease(sandbox_service_pb2.ReleaseLeaseRequest(name=name))
 
     async def cancel(self, turn: turn_pb2.Turn) -> turn_pb2.Turn:
         return await self.client.sessions.CancelTurn(session_service_pb2.CancelTurnRequest(name=turn.name))
@@ -59,6 +81,9 @@ async def running(root: Path, script: Script | Mapping[str, Script], *overrides:
         sandbox = build_sandbox(policy, env={})
         policy = policy.with_addresses({"sandbox": await sandbox.start()})
         stack.push_async_callback(sandbox.stop, 0.2)
+        broker = await stack.enter_async_context(
+            open_channel(policy.services.sandbox.address, service="sandbox", tokens=None)
+        )
         recursion = build_recursion(policy, env={})
         policy = policy.with_addresses({"recursion": await recursion.start()})
         stack.push_async_callback(recursion.stop, 0.2)
@@ -66,7 +91,7 @@ async def running(root: Path, script: Script | Mapping[str, Script], *overrides:
         address = await session.start()
         stack.push_async_callback(session.stop, 0.2)
         channel = await stack.enter_async_context(open_channel(address, service="session", tokens=None))
-        yield Stack(llm, policy, Client(channel), session)
+        yield Stack(llm, policy, Client(channel), session, broker, {"sandbox": sandbox, "recursion": recursion})
 
 
 def kinds(events: list[Event]) -> list[str]:

@@ -190,6 +190,38 @@ async def test_children_are_told_in_order_and_their_outcomes_reach_the_root(tmp_
         assert {line.dimension: line.used for line in ended.budget}[budget_pb2.BUDGET_DIMENSION_CHILD_CALLS] == 2
 
 
+async def test_a_child_reads_an_attachment_and_its_result_file_comes_back(tmp_path: Path) -> None:
+    child = action(
+        "text = open(inputs[0]['local_path']).read()\nopen('out.txt', 'w').write(text.upper())\n"
+        "SUBMIT(answer=inputs[0]['path'], evidence=[], gaps=[], result_files=['out.txt'])"
+    )
+    calls = action("o = rlm_query('shout', [attachments[0].path])\nprint(o)")
+    submit = action(
+        "f = o['result_files'][0]\nSUBMIT(answer=o['answer'] + ' ' + f['path'] + ' ' + open(f['local_path']).read())"
+    )
+    own = iter([calls, submit, action("SUBMIT(answer=attachments[0].text())")])
+    script = {"root": lambda request: child if "You are a child" in request.prompt else next(own)}
+    async with running(tmp_path, script) as s:
+        session = await s.client.session()
+        uploaded = await s.client.upload(b"quiet words", filename="notes.txt")
+        given = answer(await s.ask(session, "go", attachments=[uploaded.name]))
+        staged, result, text = given.split(" ", 2)
+        assert staged == f"{uploaded.name}/notes.txt"
+        assert result.startswith("children/1/")
+        assert text == "QUIET WORDS"
+        assert answer(await s.ask(session, "again", attachments=[uploaded.name])) == "quiet words"
+
+
+async def test_without_recursion_there_are_no_children(tmp_path: Path) -> None:
+    steps = [action("rlm_query('x')"), action("SUBMIT(answer='alone')")]
+    async with running(tmp_path, {"root": steps}, "rlm.recursion_enabled=false") as s:
+        events = await s.ask(await s.client.session(), "go")
+        assert answer(events) == "alone"
+        assert "rlm_query" not in s.llm.requests[0].prompt
+        (first, _) = [event.output for event in of(events, "output") if event.output.final]
+        assert "NameError" in first.text
+
+
 async def test_cancel_during_children(tmp_path: Path) -> None:
     async with running(tmp_path, family(Reply(gate=threading.Event()))) as s:
         found = await cancel_when(s, 3)
