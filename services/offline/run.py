@@ -30,6 +30,11 @@ class Run:
         self._steps = action.steps[losses[-1] + 1 :] if losses else action.steps
         self.losses = len(losses)
 
+    @property
+    def programs(self) -> list[str]:
+        """Programs whose functions are still defined."""
+        return [step.code for step in self._steps if not step.failed]
+
     def done(self, title: str) -> Step | None:
         """The last step of this title that ran without an error."""
         return next((step for step in reversed(self._steps) if step.title == title and not step.failed), None)

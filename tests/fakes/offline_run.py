@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from services.offline.child import next_for_child
 from services.offline.prompt import Action, Variable
-from services.offline.root import next_for_root
-from services.offline.run import Next
+from services.offline.respond import next_step
 from services.offline.sub import answer_prompt
 from services.offline.trajectory import Step
 
@@ -99,7 +97,7 @@ class Driver:
         names: dict[str, Any] = {"request": request, "history": list(history), "attachments": staged}
         names["rlm_query_batched"] = rlm_query_batched
         limits = (max_iterations, max_children, 32)
-        return self._run(next_for_root, names, outputs or {"answer": "string"}, limits, finished)
+        return self._run(names, outputs or {"answer": "string"}, limits, finished)
 
     def _child(self, parent: Finished, staged: Mapping[str, StagedFile], query: Mapping[str, Any]) -> dict[str, Any]:
         if self.child_status != "completed":
@@ -111,13 +109,12 @@ class Driver:
             copy.write_bytes(staged[path].bytes())
             inputs.append({"path": path, "local_path": str(copy)})
         names: dict[str, Any] = {"task": query["task"], "context": query.get("context", ""), "inputs": inputs}
-        finished = self._run(next_for_child, names, CHILD_OUTPUTS, (8, 0, 12), Finished({}))
+        finished = self._run(names, CHILD_OUTPUTS, (8, 0, 12), Finished({}))
         parent.children.append(finished)
         return {"status": "completed", "error": None, **finished.values}
 
     def _run(
         self,
-        policy: Callable[[Action], Next],
         names: dict[str, Any],
         outputs: Mapping[str, str],
         limits: tuple[int, int, int],
@@ -127,7 +124,7 @@ class Driver:
         variables = {name: self._variable(name, value) for name, value in inputs.items()}
         names |= {"llm_query": self.llm, "llm_query_batched": lambda prompts: [self.llm(p) for p in prompts]}
         for iteration in range(1, limits[0] + 1):
-            step = policy(Action(variables, dict(outputs), tuple(finished.steps), iteration, *limits, ""))
+            step = next_step(Action(variables, dict(outputs), tuple(finished.steps), iteration, *limits, ""))
             title = step.code.splitlines()[0].removeprefix("# Step: ")
             try:
                 output = self.broken.pop(title) if title in self.broken else _execute(step.code, names)

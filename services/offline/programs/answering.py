@@ -83,10 +83,10 @@ for asked, n, readings, notes in clauses:
 """
 
 _DOCUMENT_PART = """
-topic = {topic}
-numbers = {numbers}
+topic, numbers = {topic}, {numbers}
+words = {words}  # the question's words and their stems
 silent = [n for n in numbers if not any(item["n"] == n for item in evidence)]
-if len(numbers) > 1 and {words}:
+if len(numbers) > 1 and words:
     names = ", ".join(documents[n]["name"] for n in silent)
     count = f"{{len(numbers) - len(silent)}} of {{len(numbers)}} documents say something about {{topic}}"
     parts.append(count + (f"; not {{names}}." if names else "."))
@@ -95,7 +95,7 @@ for n in numbers:
     mine = {choose}
     parts.append(f"\\n### {{name}}")
     held = set(stems(text))
-    never = [word for word, term in {words} if term not in held]
+    never = [word for word, term in words if term not in held]
     parts += [f"- It never mentions {{', '.join(never)}}."] if never and mine else []
     for title, group in groupby(mine, key=lambda item: item["title"]):
         parts.append(f"- **{{title or 'No heading'}}**")
@@ -106,7 +106,7 @@ for n in numbers:
         more = [lines_of(item) for item in evidence if item["n"] == n and item not in mine]
         parts += [f"- More on it: {{'; '.join(more)}}."] if more else []
         continue
-    absent = len(never) == len({words})
+    absent = len(never) == len(words)
     parts.append(f"- Nothing in it mentions {{topic}}." if absent else f"- No sentence in it bears on {{topic}}.")
     for first, last, part in references(text):
         quote = " ".join(part.split())[:400]

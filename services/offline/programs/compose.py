@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from services.offline.programs.source import plain_source
@@ -38,9 +39,27 @@ def program(title: str, body: str, pieces: Sequence[Callable[..., Any]] = ()) ->
         body: Statements of the step.
         pieces: Functions whose source the step defines before its statements.
     """
-    parts = [plain_source(piece) for piece in pieces]
-    body = textwrap.dedent(body).strip()
-    code = "\n\n".join([*parts, body])
+    return _framed(title, "\n\n".join([*map(plain_source, pieces), textwrap.dedent(body).strip()]))
+
+
+def without_known(code: str, earlier: Iterable[str]) -> str:
+    """The same program without the functions that earlier programs have defined in the same words.
+
+    Args:
+        code: A program made by :func:`program`.
+        earlier: Programs that have run in the same interpreter.
+    """
+    known = "\n".join(earlier)
+    lines = code.splitlines()
+    for node in reversed(ast.parse(code).body):
+        if isinstance(node, ast.FunctionDef) and "\n".join(lines[node.lineno - 1 : node.end_lineno]) + "\n" in known:
+            del lines[node.lineno - 1 : node.end_lineno]
+    kept = "\n".join(line for line in lines[1:] if not line.startswith(("import ", "from ")))
+    return _framed(lines[0].removeprefix("# Step: "), re.sub(r"\n{3,}", "\n\n", kept).strip())
+
+
+def _framed(title: str, code: str) -> str:
+    """A program with its title and the imports that it needs."""
     names = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
     imports = sorted(IMPORTS[name] for name in names & IMPORTS.keys())
     return "\n".join([f"# Step: {title}", *imports, *([""] if imports else []), code])

@@ -9,7 +9,7 @@ from collections import Counter
 
 def stem(word: str) -> str:
     """Cut a word's ending, so that 'patents' meets 'patent' and 'licences' meets 'license'."""
-    word = word.lower().replace("nce", "nse")
+    word = word.lower().replace("nce", "nse").replace("bility", "ble")
     for ending in re.findall(r"\w+", "ations ation ating ated ates ate ings ing ies ied ed es s ly e"):
         short = 4 if len(ending) > 2 else 3
         if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= short:

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.offline.extract import extract_fields
-from services.offline.programs.compose import literal, program
+from services.offline.programs.compose import literal, program, without_known
+from services.offline.programs.records import show
+from services.offline.programs.retrieval import stem, stems
 from services.offline.prompt import Action, Extraction, Plain, recognise
 from services.offline.reply import action_reply
 from services.offline.trajectory import read_steps
@@ -174,3 +176,14 @@ def test_a_program_imports_what_it_names() -> None:
     reply = action_reply("why", code)
     assert reply.startswith("[[ ## reasoning ## ]]\nwhy\n\n[[ ## code ## ]]\n```python\n# Step: count\n")
     assert reply.endswith("```\n\n[[ ## completed ## ]]\n")
+
+
+def test_functions_of_earlier_steps_are_not_repeated() -> None:
+    first = program("one", "print(stems(show(1.5)))", (stem, stems, show))
+    second = program("two", "x = 1\nprint(stem('words'), show(2), json.dumps(x))", (stem, show))
+    assert (
+        without_known(second, [first])
+        == "# Step: two\nimport json\n\nx = 1\nprint(stem('words'), show(2), json.dumps(x))"
+    )
+    assert without_known(second, []) == second
+    assert without_known(second, [first.replace("lower()", "upper()")]).count("def stem(") == 1
