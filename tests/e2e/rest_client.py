@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 
 import httpx
 
 
 class Rest:
-    """The gateway at one base URL."""
+    """The gateway at one base URL; use it as a context manager."""
 
     def __init__(self, base_url: str) -> None:
         self.http = httpx.Client(base_url=base_url, timeout=60)
+
+    def __enter__(self) -> Rest:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.http.close()
 
     def session(self) -> str:
         """A new Session's id."""

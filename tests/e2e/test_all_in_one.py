@@ -40,19 +40,20 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         provider = {"FLEET_LLM_BASE_URL": llm.base_url, "FLEET_LLM_API_KEY": "sk-secret-of-the-provider"}
         with up(home, "--profile", "local-provider", **provider) as process:
             addresses = process.ready()
-            yield Deployment(process, Rest(addresses["gateway"]), addresses, gate)
+            with Rest(addresses["gateway"]) as rest:
+                yield Deployment(process, rest, addresses, gate)
             assert process.stop() == 0
 
 
 def _answer(request: Request, gate: threading.Event) -> Reply | str:
     """What the scripted Root does, by the question it is asked; each question ends in one SUBMIT."""
     prompt = request.prompt
-    if "QUESTION-SET" in prompt:
-        return action("kept = 41\nSUBMIT('set')")
-    if "QUESTION-READ" in prompt:
-        return action("SUBMIT(str(kept + 1))")
     if "QUESTION-BROKEN" in prompt:
         return Reply("", status=401, error_code="invalid_api_key")
+    if "QUESTION-READ" in prompt:
+        return action("SUBMIT(str(kept + 1))")
+    if "QUESTION-SET" in prompt:  # after the others: earlier questions stand in the preview of the history
+        return action("kept = 41\nSUBMIT('set')")
     if "QUESTION-WAIT" in prompt:
         if "first step" not in prompt:
             return action("print('first step')")
