@@ -237,6 +237,22 @@ async def test_the_deadline_ends_the_turn_as_timed_out(tmp_path: Path) -> None:
         assert events[-1].turn_timed_out.error.reason == "TURN_TIMED_OUT"
 
 
+async def test_the_clock_ends_the_work_and_the_answer_is_taken_from_the_steps(tmp_path: Path) -> None:
+    def root(request: Request) -> str:
+        if "[[ ## code ## ]]" in request.prompt.split("Respond with")[-1]:
+            return action("print('kept')\nwhile True:\n    pass")
+        return fields(answer="in time")
+
+    async with running(tmp_path, {"root": root}) as s:
+        events = await s.ask(await s.client.session(), "go", timeout=Duration(seconds=5))
+        assert answer(events) == "in time"
+        assert [e.budget_exhausted.dimension for e in of(events, "budget_exhausted")] == [
+            budget_pb2.BUDGET_DIMENSION_SECONDS
+        ]
+        (output,) = [event.output for event in of(events, "output") if event.output.final]
+        assert "kept" in output.text
+
+
 async def test_a_spent_budget_still_gives_an_answer(tmp_path: Path) -> None:
     def root(request: Request) -> str:
         if "[[ ## code ## ]]" in request.prompt.split("Respond with")[-1]:
