@@ -10,6 +10,7 @@ from gateway import error_handlers, openapi
 from gateway.backends import Backends
 from gateway.event_streams import EventStreams
 from gateway.middleware.access import AccessMiddleware
+from gateway.middleware.body_limits import BodyLimitMiddleware
 from gateway.middleware.heads import HeadMiddleware
 from gateway.middleware.origins import SameOriginMiddleware
 from gateway.middleware.request_ids import RequestIdMiddleware
@@ -21,6 +22,7 @@ MIDDLEWARE = (
     SecurityHeadersMiddleware,
     AccessMiddleware,
     SameOriginMiddleware,
+    BodyLimitMiddleware,
     HeadMiddleware,
 )
 """What a request passes, the outermost first."""

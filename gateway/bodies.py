@@ -6,9 +6,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MAX_BODY_BYTES = 2 * 1024 * 1024
-"""The largest JSON body, which is held whole in memory; uploads are streamed and have their own bound."""
-
 Label = Annotated[str, Field(max_length=255)]
 ShortId = Annotated[str, Field(pattern=r"^[0-9a-z]{1,64}$")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 from fleet.session.v1.turn_event_pb2 import TurnEvent
@@ -52,6 +52,20 @@ class EventFrames:
         return f"retry: {RETRY_MS}\n\n".encode()
 
 
+def frame_data(document: Any) -> bytes:
+    """The JSON of `document` as the text of one `data` field.
+
+    Characters that some clients take for line ends, though the standard doesn't, are escaped.
+    """
+    data = orjson.dumps(document)
+    for character, escaped in _LINE_ENDS:
+        data = data.replace(character, escaped)
+    return data
+
+
+_LINE_ENDS = tuple((chr(code).encode(), b"\\u%04x" % code) for code in (0x85, 0x2028, 0x2029))
+
+
 def _frame(event: TurnEvent) -> bytes:
     document = event_json(event)
-    return b"event: %b\nid: %d\ndata: %b\n\n" % (document["type"].encode(), event.sequence, orjson.dumps(document))
+    return b"event: %b\nid: %d\ndata: %b\n\n" % (document["type"].encode(), event.sequence, frame_data(document))

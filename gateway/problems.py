@@ -106,7 +106,7 @@ def invalid_request(error: RequestValidationError) -> FleetError:
 
 
 def _violation(item: Mapping[str, Any]) -> FieldViolation:
-    where, *parts = map(str, item["loc"])
+    where, *parts = (str(part) for part in item["loc"] if part not in {"", "[key]"})
     if item["type"] == "json_invalid":
         return FieldViolation("body", f"is not JSON: {item['ctx']['error']}")
     if where == "body" and not parts and item["type"] != "string_unicode":

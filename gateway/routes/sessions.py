@@ -9,14 +9,14 @@ from fleet.session.v1 import session_pb2, session_service_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from gateway.backends import BackendsDep
-from gateway.bodies import MAX_BODY_BYTES, SessionCreate, SessionUpdate
+from gateway.bodies import SessionCreate, SessionUpdate
 from gateway.names import Id, session_name
 from gateway.openapi import answer, refusals
 from gateway.pages import PageSize, PageToken
 from gateway.replies import made, reply
 from services.common.errors import FieldViolation, FleetError
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"], max_body_size=MAX_BODY_BYTES)
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 _SESSION = "The Session."
 _UNKNOWN = "There is no such Session."

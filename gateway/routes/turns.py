@@ -11,14 +11,14 @@ from fleet.session.v1 import session_service_pb2, turn_pb2
 from google.protobuf.duration_pb2 import Duration
 
 from gateway.backends import BackendsDep
-from gateway.bodies import MAX_BODY_BYTES, TurnCreate
+from gateway.bodies import TurnCreate
 from gateway.event_streams import MEDIA_TYPE, EventStreamsDep, Format
 from gateway.names import Id, attachment_name, session_name, turn_name
 from gateway.openapi import answer, refusals
 from gateway.pages import PageSize, PageToken
 from gateway.replies import made, reply
 
-router = APIRouter(prefix="/v1", tags=["turns"], max_body_size=MAX_BODY_BYTES)
+router = APIRouter(prefix="/v1", tags=["turns"])
 
 IdempotencyKey = Annotated[
     str | None,
