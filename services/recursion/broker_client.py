@@ -12,9 +12,9 @@ from google.protobuf.duration_pb2 import Duration
 
 from services.common.errors import FleetError
 from services.common.rpc_status import translated_errors
-from services.recursion.outcomes import ResultFile
-from services.recursion.ports import Collected, Sandbox
-from services.recursion.tasks import StagedFile
+from services.recursion.children.outcomes import ResultFile
+from services.recursion.children.ports import Collected, Sandbox
+from services.recursion.children.tasks import StagedFile
 
 _PAGE = 200
 

@@ -9,7 +9,7 @@ from services.common.channel import FleetChannel, open_channel
 from services.common.token_sources import ClaimsTokens
 from services.common.tokens import Claims, TokenSigner
 from services.recursion.broker_client import BrokerClient, Stubs
-from services.recursion.ledger import CHILD_DEPTH
+from services.recursion.budget.ledger import CHILD_DEPTH
 
 SUBJECT = "service:recursion"
 """The subject of this service's own tokens."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.common.errors import FleetError
 from services.common.request_context import Principal
-from services.recursion.ledger import CHILD_DEPTH, Ledger, not_found
+from services.recursion.budget.ledger import CHILD_DEPTH, Ledger, not_found
 
 SESSION_SERVICE = "service:session"
 """The subject of the session service's own tokens."""

@@ -20,19 +20,19 @@ from services.common.database import Database, database_url
 from services.common.ids import new_id
 from services.common.server import build_server
 from services.common.tokens import TokenSigner
-from services.recursion.books import Books
-from services.recursion.changes import Changes
+from services.recursion.budget.books import Books
+from services.recursion.budget.changes import Changes
+from services.recursion.budget.settlement import Settlement
 from services.recursion.channels import SandboxChannels
-from services.recursion.child_run import Limits, Means
-from services.recursion.cleanup import Cleaner
-from services.recursion.native_engine import NativeEngine
-from services.recursion.ports import Brokers, Engine
+from services.recursion.children.cleanup import Cleaner
+from services.recursion.children.native_engine import NativeEngine
+from services.recursion.children.ports import Brokers, Engine
+from services.recursion.children.run import Limits, Means
 from services.recursion.reaper import Reaper
-from services.recursion.runs import Runs
+from services.recursion.runs.live import Runs
 from services.recursion.seen_tokens import RememberingVerifier
 from services.recursion.service import RecursionService
 from services.recursion.servicer import RecursionServicer
-from services.recursion.settlement import Settlement
 from services.recursion.store.children import ChildStore
 from services.recursion.store.ledgers import LedgerStore
 from services.recursion.store.reservations import ReservationStore

@@ -10,13 +10,13 @@ from datetime import timedelta
 from services.common.clock import Clock
 from services.common.errors import FleetError
 from services.common.logging import get_logger
-from services.recursion.children import Child, ChildState
-from services.recursion.cleanup import Cleaner
-from services.recursion.ledger import Ledger, LedgerState
-from services.recursion.outcomes import ChildStatus, Cleanup, Failure, Outcome
-from services.recursion.ports import Brokers
-from services.recursion.runs import Runs
-from services.recursion.settlement import Settlement, aborted
+from services.recursion.budget.ledger import Ledger, LedgerState
+from services.recursion.budget.settlement import Settlement, aborted
+from services.recursion.children.cleanup import Cleaner
+from services.recursion.children.outcomes import ChildStatus, Cleanup, Failure, Outcome
+from services.recursion.children.ports import Brokers
+from services.recursion.children.states import Child, ChildState
+from services.recursion.runs.live import Runs
 from services.recursion.store.children import ChildStore, Claim
 from services.recursion.store.ledgers import LedgerStore
 

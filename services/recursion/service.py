@@ -12,18 +12,18 @@ from services.common.errors import FleetError
 from services.common.request_context import Principal
 from services.common.tokens import Claims, TokenSigner
 from services.recursion import identity
-from services.recursion.books import Books
-from services.recursion.changes import Changes
-from services.recursion.child_run import Place
-from services.recursion.following import follow
-from services.recursion.ledger import Ledger, Line, check_limits, out_of_time
+from services.recursion.budget.books import Books
+from services.recursion.budget.changes import Changes
+from services.recursion.budget.ledger import Ledger, Line, check_limits, out_of_time
+from services.recursion.budget.settlement import Settlement
+from services.recursion.children.run import Place
+from services.recursion.children.tasks import Task
 from services.recursion.reaper import Reaper
-from services.recursion.run_log import Part, RunLog
-from services.recursion.runs import Runs
-from services.recursion.settlement import Settlement
+from services.recursion.runs.following import follow
+from services.recursion.runs.live import Runs
+from services.recursion.runs.log import Part, RunLog
 from services.recursion.store.children import ChildStore
 from services.recursion.store.ledgers import LedgerStore
-from services.recursion.tasks import Task
 from services.rlm.budget import Dimension
 
 _TOKEN_SLACK_SECONDS = 600.0

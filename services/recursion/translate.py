@@ -13,13 +13,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from services.common.errors import FieldViolation, FleetError
 from services.common.request_context import Principal
 from services.common.text import clean
-from services.recursion.child_run import Place
-from services.recursion.ledger import Ledger, LedgerState, Line
-from services.recursion.outcomes import ChildStatus, Cleanup, Outcome
-from services.recursion.ports import Sandbox
-from services.recursion.run_log import Asked, Begun, ChildFact, Part, Stepped
+from services.recursion.budget.ledger import Ledger, LedgerState, Line
+from services.recursion.children.outcomes import ChildStatus, Cleanup, Outcome
+from services.recursion.children.ports import Sandbox
+from services.recursion.children.run import Place
+from services.recursion.children.tasks import Task
+from services.recursion.runs.log import Asked, Begun, ChildFact, Part, Stepped
 from services.recursion.service import ChildrenCall
-from services.recursion.tasks import Task
 from services.rlm.budget import from_wire, to_wire
 from services.rlm.usage import ModelUse
 

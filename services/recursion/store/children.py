@@ -15,9 +15,9 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from services.common.database import Database
 from services.common.errors import FleetError
 from services.common.ids import new_id
-from services.recursion.children import Call, Child, ChildState, Holder
-from services.recursion.ledger import LedgerState
-from services.recursion.outcomes import Outcome
+from services.recursion.budget.ledger import LedgerState
+from services.recursion.children.outcomes import Outcome
+from services.recursion.children.states import Call, Child, ChildState, Holder
 from services.recursion.store.instants import from_micros, to_micros
 from services.recursion.store.ledgers import read_ledger
 from services.recursion.store.models import CallRow, ChildRow

@@ -12,7 +12,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from services.common.database import Database
 from services.common.errors import FleetError
-from services.recursion.ledger import Ledger, LedgerState, Line, closed, not_found
+from services.recursion.budget.ledger import Ledger, LedgerState, Line, closed, not_found
 from services.recursion.store.instants import from_micros, to_micros
 from services.recursion.store.models import ChildRow, LedgerRow, LineRow
 from services.rlm.budget import Dimension

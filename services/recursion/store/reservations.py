@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NoReturn
 
 from services.common.errors import FieldViolation, FleetError
-from services.recursion.ledger import LedgerState, Line, check_refund, closed, exhausted, not_found, out_of_time
+from services.recursion.budget.ledger import LedgerState, Line, check_refund, closed, exhausted, not_found, out_of_time
 from services.recursion.store.instants import to_micros
 from services.recursion.store.statements import Statements, Transactions, Values
 from services.rlm.budget import Dimension

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from services.common.database import Database
-from services.recursion.ledger import Ledger, LedgerState, Line
+from services.recursion.budget.ledger import Ledger, LedgerState, Line
 from services.recursion.store.children import ChildStore, Claim
 from services.recursion.store.ledgers import LedgerStore
 from services.recursion.store.reservations import ReservationStore

@@ -9,9 +9,9 @@ import pytest
 
 from services.common import migrations
 from services.common.errors import FleetError
-from services.recursion.children import Child, ChildState
-from services.recursion.ledger import LedgerState
-from services.recursion.outcomes import ChildStatus, Cleanup, Failure, Findings, Outcome, ResultFile
+from services.recursion.budget.ledger import LedgerState
+from services.recursion.children.outcomes import ChildStatus, Cleanup, Failure, Findings, Outcome, ResultFile
+from services.recursion.children.states import Child, ChildState
 from services.recursion.store.models import Table
 from services.rlm.budget import Dimension
 from services.rlm.usage import ModelUse

@@ -14,7 +14,7 @@ from typing import Any
 from fleet.recursion.v1 import child_pb2, ledger_pb2, recursion_service_pb2_grpc
 
 from services.common.channel import open_channel
-from services.recursion.ports import Answer, Job
+from services.recursion.children.ports import Answer, Job
 from services.rlm.budget import Dimension
 from tests.fakes.child_engine import ScriptedEngine, answer
 from tests.integration.recursion.rig import Turn, make_policy, open_request, refused, serving, told

@@ -6,8 +6,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+from services.recursion.children.ports import Answer, Job
 from services.recursion.main import build_service
-from services.recursion.ports import Answer, Job
 from tests.fakes.child_engine import ScriptedEngine
 from tests.fakes.child_sandboxes import FakeBroker
 from tests.integration.recursion.rig import make_policy

@@ -10,7 +10,15 @@ import pytest
 from services.common.errors import FleetError
 from services.common.request_context import LOOPBACK, Principal
 from services.recursion import identity
-from services.recursion.ledger import Ledger, LedgerState, Line, check_limits, check_refund, check_reservable, exhausted
+from services.recursion.budget.ledger import (
+    Ledger,
+    LedgerState,
+    Line,
+    check_limits,
+    check_refund,
+    check_reservable,
+    exhausted,
+)
 from services.rlm.budget import Dimension
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.recursion.outcomes import (
+from services.recursion.children.outcomes import (
     MAX_FINDING_CHARS,
     MAX_FINDINGS,
     MAX_RESULT_BYTES,
     ChildFailed,
     read_findings,
 )
-from services.recursion.results import declared_paths
+from services.recursion.children.results import declared_paths
 
 
 def test_evidence_and_gaps_are_cut_and_the_answer_is_kept() -> None:

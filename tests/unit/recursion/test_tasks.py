@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.recursion.outcomes import ChildFailed
-from services.recursion.paths import looks_secret, path_problem
-from services.recursion.tasks import (
+from services.recursion.children.outcomes import ChildFailed
+from services.recursion.children.paths import looks_secret, path_problem
+from services.recursion.children.tasks import (
     StagedFile,
     Task,
     check_manifest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.common.clock import Clock
-from services.recursion.ledger import Line, check_reservable
+from services.recursion.budget.ledger import Line, check_reservable
 from services.recursion.store.reservations import ReservationStore
 from services.rlm.budget import Dimension
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.recursion.outcomes import ChildFailed
-from services.recursion.paths import MAX_PATH_CHARS, looks_secret, path_problem
+from services.recursion.children.outcomes import ChildFailed
+from services.recursion.children.paths import MAX_PATH_CHARS, looks_secret, path_problem
 
 MAX_TASK_CHARS = 2_000
 MAX_CONTEXT_CHARS = 2_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from services.common.errors import FleetError
-from services.recursion.changes import Changes
-from services.recursion.run_log import Ended, Part
+from services.recursion.budget.changes import Changes
+from services.recursion.runs.log import Ended, Part
 from services.recursion.store.children import ChildStore
 
 _LOOK_SECONDS = 0.25

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from services.common.errors import FleetError
 from services.common.logging import get_logger
-from services.recursion.active import ActiveTurn
-from services.recursion.child_run import ChildRun
-from services.recursion.outcomes import Outcome
+from services.recursion.children.outcomes import Outcome
+from services.recursion.children.run import ChildRun
+from services.recursion.runs.active import ActiveTurn
 
 _log = get_logger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from config.policy import Policy
 from config.problem import ConfigError, Problem
 from services.recursion.broker_client import Stubs
-from services.recursion.ports import Answer, Job
+from services.recursion.children.ports import Answer, Job
 from services.rlm.models import ModelFactory
 from services.rlm.native import NativeRlm, RlmSpec
 from services.rlm.scope import InvocationScope

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from services.common.errors import FleetError
-from services.recursion import failures
-from services.recursion.outcomes import ChildFailed
-from services.recursion.ports import Broker, Sandbox
-from services.recursion.tasks import (
+from services.recursion.children import failures
+from services.recursion.children.outcomes import ChildFailed
+from services.recursion.children.ports import Broker, Sandbox
+from services.recursion.children.tasks import (
     INPUTS_FOLDER,
     MAX_STAGED_BYTES,
     MAX_STAGED_FILES,

@@ -12,19 +12,19 @@ from pydantic import JsonValue
 from services.common.clock import Clock
 from services.common.errors import FleetError
 from services.common.logging import get_logger
-from services.recursion import failures, staging
-from services.recursion.active import ActiveTurn
-from services.recursion.books import Books
-from services.recursion.child_events import ChildSink
-from services.recursion.child_gate import ChildGate, SharedGate
-from services.recursion.children import Child
-from services.recursion.cleanup import Cleaner
-from services.recursion.outcomes import ChildFailed, ChildStatus, Cleanup, Failure, Outcome, read_findings
-from services.recursion.ports import Answer, Engine, Job, Running, Sandbox
-from services.recursion.results import harvest
-from services.recursion.run_log import Begun, Ended, RunLog
+from services.recursion.budget.books import Books
+from services.recursion.children import failures, staging
+from services.recursion.children.cleanup import Cleaner
+from services.recursion.children.events import ChildSink
+from services.recursion.children.gate import ChildGate, SharedGate
+from services.recursion.children.outcomes import ChildFailed, ChildStatus, Cleanup, Failure, Outcome, read_findings
+from services.recursion.children.ports import Answer, Engine, Job, Running, Sandbox
+from services.recursion.children.results import harvest
+from services.recursion.children.states import Child
+from services.recursion.children.tasks import StagedFile, Task, check_task, manifest_sha256
+from services.recursion.runs.active import ActiveTurn
+from services.recursion.runs.log import Begun, Ended, RunLog
 from services.recursion.store.children import ChildStore
-from services.recursion.tasks import StagedFile, Task, check_task, manifest_sha256
 
 _SHOWN_TASK_CHARS = 200
 _ABANDON_SECONDS = 2.0

@@ -9,8 +9,8 @@ from typing import Protocol
 from pydantic import JsonValue
 
 from services.common.errors import FleetError
-from services.recursion.outcomes import ResultFile
-from services.recursion.tasks import StagedFile
+from services.recursion.children.outcomes import ResultFile
+from services.recursion.children.tasks import StagedFile
 from services.rlm.budget import BudgetGate
 from services.rlm.events import EventSink
 from services.rlm.usage import ModelUse

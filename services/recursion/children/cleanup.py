@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from services.common.errors import FleetError
 from services.common.logging import get_logger
-from services.recursion.changes import Changes
-from services.recursion.children import Child
-from services.recursion.outcomes import Cleanup, Outcome
-from services.recursion.ports import Broker
+from services.recursion.budget.changes import Changes
+from services.recursion.children.outcomes import Cleanup, Outcome
+from services.recursion.children.ports import Broker
+from services.recursion.children.states import Child
 from services.recursion.store.children import ChildStore
 
 _FIRST_PAUSE = 0.1

@@ -8,15 +8,15 @@ from collections.abc import Collection, Sequence
 from services.common.clock import Clock
 from services.common.errors import FleetError
 from services.common.logging import get_logger
-from services.recursion.active import ActiveTurn
-from services.recursion.batch import run_batch
-from services.recursion.changes import Changes
-from services.recursion.child_run import ChildRun, Means, Place
-from services.recursion.children import Call
-from services.recursion.ledger import Ledger
-from services.recursion.ports import Brokers, lost
-from services.recursion.run_log import RunLog
-from services.recursion.tasks import Task
+from services.recursion.budget.changes import Changes
+from services.recursion.budget.ledger import Ledger
+from services.recursion.children.ports import Brokers, lost
+from services.recursion.children.run import ChildRun, Means, Place
+from services.recursion.children.states import Call
+from services.recursion.children.tasks import Task
+from services.recursion.runs.active import ActiveTurn
+from services.recursion.runs.batch import run_batch
+from services.recursion.runs.log import RunLog
 
 _log = get_logger(__name__)
 

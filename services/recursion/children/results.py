@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.common.errors import FleetError
-from services.recursion import failures
-from services.recursion.outcomes import MAX_RESULT_BYTES, ChildFailed, Findings, ResultFile
-from services.recursion.paths import path_problem
-from services.recursion.ports import Broker, Sandbox
-from services.recursion.tasks import RESULTS_FOLDER
+from services.recursion.children import failures
+from services.recursion.children.outcomes import MAX_RESULT_BYTES, ChildFailed, Findings, ResultFile
+from services.recursion.children.paths import path_problem
+from services.recursion.children.ports import Broker, Sandbox
+from services.recursion.children.tasks import RESULTS_FOLDER
 
 
 async def harvest(

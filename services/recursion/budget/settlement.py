@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from services.common.clock import Clock
 from services.common.errors import FleetError
-from services.recursion.changes import Changes
-from services.recursion.ledger import Ledger, LedgerState
-from services.recursion.runs import Runs
+from services.recursion.budget.changes import Changes
+from services.recursion.budget.ledger import Ledger, LedgerState
+from services.recursion.runs.live import Runs
 from services.recursion.store.ledgers import LedgerStore
 
 _LOOK_SECONDS = 0.25

@@ -8,8 +8,8 @@ from concurrent.futures import CancelledError
 
 from services.common.errors import FleetError
 from services.common.ids import new_id
-from services.recursion.books import Books
-from services.recursion.ledger import Line
+from services.recursion.budget.books import Books
+from services.recursion.budget.ledger import Line
 from services.rlm.budget import BudgetGate, CappedGate, Dimension, LocalGate, Reservation
 
 _ANSWER_SECONDS = 15.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.common.errors import FleetError
-from services.recursion.outcomes import ChildFailed, ChildStatus
+from services.recursion.children.outcomes import ChildFailed, ChildStatus
 
 FATAL = frozenset({"OWNERSHIP_LOST", "CHILDREN_UNRESOLVED", "TURN_CANCELLED"})
 """Reasons that end the call and with it the Turn, instead of one child."""

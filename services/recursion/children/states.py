@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from services.recursion.outcomes import Outcome
+from services.recursion.children.outcomes import Outcome
 
 
 class ChildState(StrEnum):

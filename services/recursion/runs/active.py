@@ -6,8 +6,8 @@ import asyncio
 
 from services.common.clock import Clock
 from services.common.errors import FleetError
-from services.recursion.ledger import Ledger
-from services.recursion.ports import Broker
+from services.recursion.budget.ledger import Ledger
+from services.recursion.children.ports import Broker
 
 
 class ActiveTurn:

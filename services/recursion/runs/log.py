@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from services.common.errors import FleetError
-from services.recursion.outcomes import Outcome
+from services.recursion.children.outcomes import Outcome
 
 
 @dataclass(frozen=True)

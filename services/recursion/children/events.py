@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from services.common.text import clean
-from services.recursion.run_log import Asked, ChildFact, Stepped
+from services.recursion.runs.log import Asked, ChildFact, Stepped
 from services.rlm.events import Code, LmCompleted, RlmEvent
 
 _DETAIL_CHARS = 120

@@ -1,0 +1,1 @@
+"""A Turn's budget: its books, what is spent from them, and their settlement."""

@@ -1,0 +1,1 @@
+"""The calls that run children: batches, what they report, and attaching to them again."""
