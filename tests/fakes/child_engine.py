@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from services.recursion.ports import Answer, Job
+from services.recursion.children.ports import Answer, Job
 from services.rlm.usage import ModelUse
 
 Script = Callable[[Job], Awaitable[Answer]]

@@ -8,9 +8,9 @@ import itertools
 from collections.abc import Sequence
 
 from services.common.errors import FleetError
-from services.recursion.outcomes import ResultFile
-from services.recursion.ports import Collected, Sandbox
-from services.recursion.tasks import StagedFile
+from services.recursion.children.outcomes import ResultFile
+from services.recursion.children.ports import Collected, Sandbox
+from services.recursion.children.tasks import StagedFile
 
 LINK = b"\0link"
 """Bytes that stand for a symbolic link among the files of a sandbox."""
