@@ -21,7 +21,7 @@ from services.rlm.callbacks import call_purpose, is_action
 from services.rlm.fences import CodeError, extract
 from services.rlm.prompt_bounds import bounded, sendable
 from services.rlm.reask import Reasks
-from services.rlm.replies import json_object, sections
+from services.rlm.replies import json_object, sections, without_thoughts
 from services.rlm.scope import current_scope
 
 _CODE = "code"
@@ -175,8 +175,8 @@ class FleetAdapter(dspy.ChatAdapter):  # type: ignore[misc]
     def _read_output(self, signature: type[dspy.Signature], output: Any) -> dict[str, Any]:
         if output.truncated:
             raise ReplyError(signature, "the reply was cut off by the limit on its length; be briefer")
-        text = output.text
-        if text is None or not text.strip():
+        text = without_thoughts(output.text or "")
+        if not text.strip():
             raise ReplyError(signature, "the reply was empty")
         return dict(self.parse(signature, text))
 

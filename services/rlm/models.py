@@ -197,8 +197,9 @@ def _prepare_litellm() -> None:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     # Its clients over aiohttp are not used, and complain when the process ends.
     os.environ.setdefault("DISABLE_AIOHTTP_TRANSPORT", "True")
-    # Its warnings repeat what the exceptions say, with the provider's text in it.
-    logging.getLogger("LiteLLM").setLevel(logging.ERROR)
+    # What these say below errors repeats the exceptions with the provider's text, or addresses with what is in them.
+    for name in ("LiteLLM", "httpx2", "openai"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 
 _HEADER = re.compile(r"^[ \t]*\[\[ ## (\w+) ## \]\][ \t]*\n?", re.MULTILINE)
 _JSON_FENCE = re.compile(r"^```(?:json)?[ \t]*\n(.*?)\n?```$", re.DOTALL | re.IGNORECASE)
+_THOUGHTS = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _END = "completed"
 
 
@@ -34,6 +35,11 @@ def sections(text: str, names: Collection[str], whole: Collection[str] = ()) -> 
         body = text[match.end() : end]
         found[name] = body if name in whole else _until_end_marker(body)
     return found
+
+
+def without_thoughts(text: str) -> str:
+    """Return `text` without the block of thoughts that some models put before their reply."""
+    return _THOUGHTS.sub("", text, count=1)
 
 
 def json_object(text: str) -> Mapping[str, Any] | None:

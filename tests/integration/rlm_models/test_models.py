@@ -53,6 +53,23 @@ async def test_usage_and_events_of_a_batch_in_threads() -> None:
         assert {(event.role, event.model, event.purpose) for event in called} == {("sub", SUB, "llm_query")}
 
 
+async def test_cost_is_told_where_the_price_is_known() -> None:
+    with model_bench(lambda request: "hi", "llm.root.model=gpt-4o-mini") as bench:
+        with dspy.context(**bench.models.settings()):
+            bench.models.root("one")
+            bench.models.sub("two")
+        root, sub = bench.scope.usage()
+        assert root.cost_usd is not None
+        assert 0 < root.cost_usd < 0.01
+        assert sub.cost_usd is None
+
+
+async def test_prompts_that_have_no_utf8_form_fail_alone_in_a_batch() -> None:
+    with model_bench(lambda request: "fine") as bench, dspy.context(**bench.models.settings()):
+        results = query_tools(bench.models.sub)["llm_query_batched"](["a", "b\ud800", "c"])
+        assert (results[0], results[2]) == ("fine", "fine")
+
+
 async def test_a_child_is_counted_as_one() -> None:
     with model_bench(lambda request: "hi") as bench, bench.factory.open(bench.scope, "child") as models:
         with dspy.context(**models.settings()):

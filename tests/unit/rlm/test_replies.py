@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.rlm.replies import json_object, sections
+from services.rlm.replies import json_object, sections, without_thoughts
 
 
 def test_sections_end_at_markers() -> None:
@@ -50,6 +50,12 @@ def test_only_the_first_marker_of_a_field_counts() -> None:
 )
 def test_json_objects(text: str, value: object) -> None:
     assert json_object(text) == value
+
+
+def test_thoughts_before_the_reply_are_left_out() -> None:
+    assert without_thoughts("\n<think>\n[[ ## a ## ]] no\n</think>\n[[ ## a ## ]]\nyes") == "\n[[ ## a ## ]]\nyes"
+    assert without_thoughts("[[ ## a ## ]]\n<think>x</think>") == "[[ ## a ## ]]\n<think>x</think>"
+    assert without_thoughts("<think>without an end") == "<think>without an end"
 
 
 @given(st.dictionaries(st.sampled_from(["reasoning", "code"]), st.text()))
