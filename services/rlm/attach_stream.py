@@ -86,6 +86,7 @@ class AttachStream:
         self._wake = asyncio.Event()
         self._attached = False
         self._heard = 0.0
+        self._first_number = 0
         self._task: asyncio.Task[None] | None = None
 
     def open(self, tools: Sequence[attach_pb2.ToolSpec], fields: Sequence[attach_pb2.OutputField]) -> None:
@@ -105,6 +106,8 @@ class AttachStream:
     def _open(self, tools: Sequence[attach_pb2.ToolSpec], fields: Sequence[attach_pb2.OutputField]) -> None:
         self._tools, self._fields = tools, fields
         if self._task is None:
+            # The very first opening has the number 1, whatever is sent before the connection is up.
+            self._first_number = self._number_opening()
             self._task = self._loop.create_task(self._run(), name=f"attach {self._lease}")
         elif self._attached:
             self._enqueue(attach_pb2.AttachRequest(open=self._opening()))
@@ -117,6 +120,12 @@ class AttachStream:
             output_fields=self._fields,
             last_sequence=self._seen,
         )
+
+    def _number_opening(self) -> int:
+        """Return the number of an opening; should that get lost, a ping takes its number, so that none is missing."""
+        self._sequence += 1
+        self._unacked.append(attach_pb2.AttachRequest(sequence=self._sequence, ping=attach_pb2.Ping()))
+        return self._sequence
 
     def _enqueue(self, request: attach_pb2.AttachRequest) -> None:
         self._sequence += 1
@@ -169,15 +178,14 @@ class AttachStream:
 
     async def _greet(self, call: Any) -> None:
         """Open the connection, then queue what the sandbox has not taken yet."""
-        self._sequence += 1
+        number, self._first_number = self._first_number or self._number_opening(), 0
         told = (self._tools, self._fields)
-        opening = attach_pb2.AttachRequest(sequence=self._sequence, ack=self._seen, open=self._opening())
-        # Should this opening get lost, a ping takes its number later, so that no number is missing.
-        self._unacked.append(attach_pb2.AttachRequest(sequence=self._sequence, ping=attach_pb2.Ping()))
-        await call.write(opening)
+        await call.write(attach_pb2.AttachRequest(sequence=number, ack=self._seen, open=self._opening()))
         response = await self._read(call)
         while response.WhichOneof("payload") != "ready":
-            self._take(response)
+            # What comes before the first answer belongs to an earlier client of the lease, whose numbers it carries.
+            if self._seen or response.WhichOneof("payload") == "lost":
+                self._take(response)
             response = await self._read(call)
         self._forget(response.ready.last_sequence)
         self._unsent = deque(self._unacked)
