@@ -62,7 +62,7 @@ async def download(file: StoredFile, request: Request) -> Response:
         headers["Content-Range"] = part.content_range
     call = file.read(wanted)
     first = await call.read()
-    return StreamingResponse(_chunks(call, first), 206 if part else 200, headers, _media_type(file.content_type))
+    return StreamingResponse(_chunks(call, first), 206 if part else 200, headers)
 
 
 async def _chunks(call: Any, message: Any) -> AsyncIterator[bytes]:
@@ -76,6 +76,8 @@ async def _chunks(call: Any, message: Any) -> AsyncIterator[bytes]:
 
 def _headers(file: StoredFile) -> dict[str, str]:
     return {
+        # Not as the answer's media type, to which a charset would be added.
+        "Content-Type": _media_type(file.content_type),
         "Accept-Ranges": "bytes",
         "ETag": f'"{file.sha256}"',
         "Cache-Control": "private, no-cache",

@@ -78,6 +78,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
     _, models = models_json_schema([(model, "serialization") for model in _MODELS], ref_template=_REFS + "{model}")
     schemas |= models["$defs"]
     schemas["Event"] = _event()
+    schemas["EventFrame"] = _event_frame()
     schemas["EventList"] = {"type": "array", "items": {"$ref": f"{_REFS}Event"}}
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
@@ -91,4 +92,19 @@ def _event() -> dict[str, Any]:
         "description": "One numbered fact of a Turn. Ignore types that you don't know.",
         "oneOf": [{"$ref": name} for name in names.values()],
         "discriminator": {"propertyName": "type", "mapping": names},
+    }
+
+
+def _event_frame() -> dict[str, Any]:
+    data = {"type": "string", "contentMediaType": "application/json", "contentSchema": {"$ref": f"{_REFS}Event"}}
+    return {
+        "title": "EventFrame",
+        "description": "One frame of a stream. With `format=ui-message` frames have data only.",
+        "type": "object",
+        "required": ["data"],
+        "properties": {
+            "event": {"type": "string", "description": "The type of the event."},
+            "id": {"type": "string", "description": "Its sequence, for `Last-Event-ID`."},
+            "data": data,
+        },
     }

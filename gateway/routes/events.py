@@ -21,7 +21,7 @@ from services.common.event_json import event_json
 router = APIRouter(prefix="/v1", tags=["turns"])
 
 _LIMIT = 2**63 - 1
-_STREAM: dict[str, Any] = {"schema": {"$ref": "#/components/schemas/Event"}}
+_STREAM: dict[str, Any] = {"schema": {"$ref": "#/components/schemas/EventFrame"}}
 
 
 @router.get(

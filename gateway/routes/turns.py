@@ -33,7 +33,7 @@ _NO_TURN = "There is no such Turn."
     "/sessions/{session_id}/turns",
     status_code=202,
     responses={
-        **answer(200, "The Turn's events, live, where `Accept` or `format` asks for them.", "Event", MEDIA_TYPE),
+        **answer(200, "The Turn's events, live, where `Accept` or `format` asks for them.", "EventFrame", MEDIA_TYPE),
         **answer(202, "The Turn, whatever its state; `Location` is its path.", "Turn"),
         **refusals(
             s404="There is no such Session, attachment or Skill.",
