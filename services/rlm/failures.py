@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 
 from services.common.errors import FleetError
-from services.rlm.model_errors import ModelError, ModelErrorKind, read_model_error
+from services.rlm.model_errors import ModelError, ModelErrorKind, called_off, read_model_error
 
 _REASONS = {
     ModelErrorKind.UNREADABLE: "MODEL_OUTPUT_INVALID",
@@ -50,6 +50,9 @@ def to_fleet_error(error: BaseException, role: str = "root") -> FleetError:
         return error
     if isinstance(error, asyncio.CancelledError | concurrent.futures.CancelledError):
         return FleetError("TURN_CANCELLED", "The Turn was cancelled.")
+    if called_off(error) is not None:
+        # A cancelled invocation has its own reason, which its owner tells; what is left is that there was no time.
+        return FleetError("TURN_TIMED_OUT", "The Turn reached its deadline during a model call.")
     failure = read_model_error(error)
     if failure is not None:
         return _model_failure(failure, role)

@@ -13,6 +13,7 @@ from dspy.primitives.code_interpreter import CodeInterpreterError
 from services.common.errors import FleetError
 from services.rlm.failures import to_fleet_error
 from services.rlm.model_errors import read_model_error
+from services.rlm.provider_line import LineCut
 
 SECRET = "sk-secret https://user:pw@host/path /root/file"
 
@@ -40,6 +41,7 @@ def _caused(error: Exception, cause: BaseException) -> Exception:
         (_caused(dspy.LMTransportError(SECRET), ConnectionRefusedError(SECRET)), "MODEL_UNAVAILABLE", "refused"),
         (_caused(dspy.LMTransportError(SECRET), socket.gaierror(SECRET)), "MODEL_UNAVAILABLE", "host name not found"),
         (_caused(dspy.LMTransportError(SECRET), ssl.SSLError(SECRET)), "MODEL_UNAVAILABLE", "TLS"),
+        (_caused(dspy.LMServerError(SECRET), LineCut(sent=True)), "TURN_TIMED_OUT", "deadline"),
         (CodeInterpreterError(SECRET), "INTERPRETER_FAILED", "sandbox"),
         (asyncio.CancelledError(SECRET), "TURN_CANCELLED", "cancelled"),
         (RuntimeError(SECRET), "INTERNAL", "unexpected"),
