@@ -109,11 +109,12 @@ class Lifecycle:
             _log.warning("sandbox %s could not be removed: %s", name, error)
         return await self._provider.confirm_absent(name)
 
-    async def create(self, lease: Lease, wait: float) -> Lease:
+    async def create(self, lease: Lease, ttl: timedelta, wait: float) -> Lease:
         """Wait for capacity, then write the lease down and make its sandbox.
 
         Args:
             lease: In state INTENT, not written yet; its sandbox's name is filled in here.
+            ttl: How long it lives, from the moment at which it can be used.
             wait: Seconds to wait for capacity.
 
         Returns:
@@ -127,38 +128,37 @@ class Lifecycle:
         runtime = self.pool.take(lease.kind, lease.workspace)
         if runtime is None:
             await self._slot(lease.kind, wait)
-        name = runtime.info.name if runtime else self.new_sandbox_name()
-        lease = replace(lease, sandbox=name, warm=runtime is not None)
-        if not await self._write_down(lease):
-            await self._return(lease.kind, runtime)
-            stored = await self._store.by_request(lease.workspace, lease.request_id or "")
-            return stored or lease
-        lease = await self._step(lease, LeaseState.CREATING)
+        lease = replace(
+            lease, sandbox=runtime.info.name if runtime else self.new_sandbox_name(), warm=runtime is not None
+        )
         try:
-            if runtime is None:
-                workspace = lease.workspace if lease.kind is Kind.ROOT else None
-                runtime = await self.make(SandboxSpec(name, lease.kind, workspace))
-            info = runtime.info
-            ready = replace(lease.to(LeaseState.READY), isolation=info.isolation, mount_root=info.mount_root)
-            if not await self._store.save(ready):
-                raise FleetError("LEASE_LOST", "The lease was released while its sandbox was being made.")
+            if not await self._store.insert(lease):
+                return await self._give_way(lease)
+            return await self._make_ready(await self._step(lease, LeaseState.CREATING), runtime, ttl)
         except BaseException as error:
             message = error.message if isinstance(error, FleetError) else "The request was given up."
             await asyncio.shield(self._fail(lease, message))
             raise
+
+    async def _make_ready(self, lease: Lease, runtime: Runtime | None, ttl: timedelta) -> Lease:
+        if runtime is None:
+            workspace = lease.workspace if lease.kind is Kind.ROOT else None
+            runtime = await self.make(SandboxSpec(lease.sandbox, lease.kind, workspace))
+        ready = replace(
+            lease.to(LeaseState.READY),
+            isolation=runtime.info.isolation,
+            mount_root=runtime.info.mount_root,
+            expire_time=self._clock.now() + ttl,
+        )
+        if not await self._store.save(ready):
+            raise FleetError("LEASE_LOST", "The lease was released while its sandbox was being made.")
         return ready
 
-    async def _write_down(self, lease: Lease) -> bool:
-        try:
-            return await self._store.insert(lease)
-        except BaseException:
-            self._capacity.give_back(lease.kind)
-            raise
-
-    async def _return(self, kind: Kind, runtime: Runtime | None) -> None:
-        if runtime is not None:
-            await self._remove_warm(runtime)
-        self._capacity.give_back(kind)
+    async def _give_way(self, lease: Lease) -> Lease:
+        """Return the lease that another replica made for the same request."""
+        await self._remove_sandbox(lease.sandbox, "The sandbox is not needed.")
+        self._capacity.give_back(lease.kind)
+        return await self._store.by_request(lease.workspace, lease.request_id or "") or lease
 
     async def _fail(self, lease: Lease, message: str) -> None:
         await self._store.forget_request(lease.id)

@@ -127,11 +127,7 @@ class SandboxService:
             create_time=now,
         )
         wait = self._queue_time if request.wait is None else request.wait
-        ready = await self._lifecycle.create(lease, wait.total_seconds())
-        # Its time begins when it can be used.
-        renewed = ready.renewed(self._clock.now(), request.ttl, idle=False, turn=ready.owner.turn)
-        await self._store.update_ready(renewed)
-        return renewed
+        return await self._lifecycle.create(lease, request.ttl, wait.total_seconds())
 
     async def get(self, caller: Principal, lease_id: str) -> Lease:
         """Return a lease of the caller's workspace.

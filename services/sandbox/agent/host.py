@@ -12,7 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_READ_BYTES = 1 << 20
+# Larger reads would make the allocator map and unmap memory every time.
+_READ_BYTES = 1 << 16
 _BUFFER_BYTES = 8 << 20
 
 
@@ -60,16 +61,15 @@ class HostChannel:
         return self._decoder.feed(data) if data else None
 
     def send(self, type_: int, control: dict[str, Any] | None = None, body: bytes = b"") -> None:
-        """Number a frame, keep it until it is acknowledged, and write it."""
+        """Number a frame, keep it until it is acknowledged, and write it at the next `flush`."""
         frame = Frame(type_, control, body, epoch=self.epoch)
         if self.outbox.add(frame):
             self.write(frame)
 
     def write(self, frame: Frame) -> None:
-        """Write a frame as it is."""
+        """Write a frame as it is at the next `flush`; several go out together."""
         frame.ack = self.inbox.taken
         self._pending += frames.encode(frame)
-        self.flush()
 
     def flush(self) -> None:
         """Write as much as the descriptor takes."""

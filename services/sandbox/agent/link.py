@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_READ_BYTES = 1 << 16
+
+
 class ToolError(RuntimeError):
     """A host tool failed; the message is the host's."""
 
@@ -57,7 +60,7 @@ class Link:
     def _read(self) -> None:
         decoder = frames.Decoder()
         try:
-            while data := os.read(self._descriptor, 1 << 20):
+            while data := os.read(self._descriptor, _READ_BYTES):
                 for frame in decoder.feed(data):
                     if frame.type == frames.TOOL_RESULT:
                         self._resolve(frame)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
     import _signal
 
-_READ_BYTES = 1 << 18
+_READ_BYTES = 1 << 16
 _DRAIN_BYTES = 1 << 18
 _FORK_ATTEMPTS = 50
 _PART_BYTES = 8 << 20
@@ -110,12 +110,11 @@ class WorkerSlot:
         return bool(self._pending)
 
     def send(self, type_: int, control: dict[str, Any], body: bytes = b"") -> None:
-        """Send a frame to the worker without ever blocking."""
+        """Send a frame to the worker at the next `flush`."""
         self._pending += frames.encode(Frame(type_, control, body))
-        self.flush()
 
     def flush(self) -> None:
-        """Write as much as the socket takes."""
+        """Write as much as the socket takes, without ever blocking."""
         try:
             while self._pending:
                 del self._pending[: os.write(self.process.control, memoryview(self._pending)[:_READ_BYTES])]

@@ -79,6 +79,7 @@ class Supervisor:
         except WorkerLost as error:
             self._channel.send(frames.LOST, {"reason": str(error)})
         finally:
+            self._channel.flush()
             self._slot.stop()
 
     def _turn(self) -> bool:
@@ -93,13 +94,11 @@ class Supervisor:
             os.read(self._child_signal, 4096)
             if self._slot.reap():
                 self._worker_gone("")
-        if self._slot.has_pending:
-            self._slot.flush()
-        if self._channel.has_pending:
-            self._channel.flush()
         if self._channel.reader in ready and not self._from_host():
             return False
         self._check_time(time.monotonic())
+        self._slot.flush()
+        self._channel.flush()
         return True
 
     def _timeout_ms(self, now: float) -> float:
