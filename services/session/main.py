@@ -27,21 +27,21 @@ from services.common.data_root import DataRootLock
 from services.common.database import Database, database_url
 from services.common.ids import new_id
 from services.common.server import FleetServer, build_server
-from services.session.attachment_service import AttachmentService
-from services.session.capacity import Capacity
-from services.session.event_log import EventLog
-from services.session.ownership import SessionOwner, Terms
+from services.session.attachments.service import AttachmentService
+from services.session.events.log import EventLog
+from services.session.ownership.owner import SessionOwner, Terms
+from services.session.ownership.takeover import Takeover
 from services.session.runner import TurnEngine
-from services.session.service import SessionService
-from services.session.servicer_artifact import ArtifactServicer
-from services.session.servicer_attachment import AttachmentServicer
-from services.session.servicer_session import SessionServicer
-from services.session.servicer_skill import SkillServicer
-from services.session.servicer_workspace import WorkspaceServicer
+from services.session.servicers.artifact import ArtifactServicer
+from services.session.servicers.attachment import AttachmentServicer
+from services.session.servicers.session import SessionServicer
+from services.session.servicers.skill import SkillServicer
+from services.session.servicers.workspace import WorkspaceServicer
+from services.session.sessions.service import SessionService
 from services.session.store import Store
-from services.session.supervision import TurnSupervisor
-from services.session.takeover import Takeover
-from services.session.turn_service import TurnService
+from services.session.turns.capacity import Capacity
+from services.session.turns.service import TurnService
+from services.session.turns.supervision import TurnSupervisor
 
 NAME: ComponentName = "session"
 """The component's name in the policy."""

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from google.protobuf.message import Message
 
-from services.session.spending import BudgetLine, Spent
-from services.session.turns import Commit, HistoryRecord, Turn, TurnEnd, TurnJob, TurnState
+from services.session.turns.spending import BudgetLine, Spent
+from services.session.turns.turn import Commit, HistoryRecord, Turn, TurnEnd, TurnJob, TurnState
 
 
 class TurnRecord(Protocol):

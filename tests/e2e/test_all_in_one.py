@@ -151,7 +151,8 @@ def test_turn_over_buf_curl_by_reflection(deployment: Deployment) -> None:
     session = deployment.rest.session()
     service = f"http://{deployment.addresses['session']}/fleet.session.v1.SessionService"
     request = json.dumps({"session": f"sessions/{session}", "requestId": "curl", "text": "What is the answer?"})
-    command = [buf, "curl", "--protocol", "grpc", "--http2-prior-knowledge", "-d", request, f"{service}/RunTurn"]
+    options = ["--reflect", "--protocol", "grpc", "--http2-prior-knowledge"]
+    command = [buf, "curl", *options, "-d", request, f"{service}/RunTurn"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     batches = [json.loads(part) for part in _objects(done.stdout)]
     events = [event for batch in batches for event in batch["events"]]

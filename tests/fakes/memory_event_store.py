@@ -6,11 +6,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
-from services.session.turn_log import EventWrite, StoredEvent
+from services.session.events.turn_log import EventWrite, StoredEvent
 
 
 class MemoryEventStore:
-    """Implements `services.session.event_log.EventStore`."""
+    """Implements `services.session.events.log.EventStore`."""
 
     def __init__(self) -> None:
         self.rows: defaultdict[str, list[StoredEvent]] = defaultdict(list)

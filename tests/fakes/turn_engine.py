@@ -10,8 +10,8 @@ from typing import Self
 from fleet.session.v1 import turn_event_pb2 as pb
 
 from services.session.runner import TurnRecord
-from services.session.spending import BudgetLine, ModelUsage, Spent, Usage
-from services.session.turns import Commit, Termination, Turn, TurnEnd, TurnError, TurnJob, TurnState
+from services.session.turns.spending import BudgetLine, ModelUsage, Spent, Usage
+from services.session.turns.turn import Commit, Termination, Turn, TurnEnd, TurnError, TurnJob, TurnState
 
 USAGE = Usage((ModelUsage("root", "scripted", 2, 100, 20, 0.5),), 1)
 

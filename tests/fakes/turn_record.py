@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from google.protobuf.message import Message
 
 from services.common.errors import FleetError
-from services.session.spending import BudgetLine
-from services.session.turns import Commit, HistoryRecord, TurnEnd, TurnState
+from services.session.turns.spending import BudgetLine
+from services.session.turns.turn import Commit, HistoryRecord, TurnEnd, TurnState
 
 
 class MemoryRecord:

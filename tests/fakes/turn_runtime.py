@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from services.rlm.scope import InvocationScope
-from services.session.running.sandbox_client import LeaseHandle
+from services.session.running.clients.sandbox import LeaseHandle
 from tests.fakes.resident_runtime import FakeRuntime
 
 Play = Callable[[Mapping[str, Any], InvocationScope], Awaitable[Any]]

@@ -21,16 +21,16 @@ from services.rlm.interpreter import InterpreterLimits
 from services.rlm.models import ModelFactory
 from services.rlm.native import RlmSpec
 from services.rlm.signatures import root_signature
+from services.session.running.clients.recursion import RecursionClient
+from services.session.running.clients.sandbox import SandboxClient
 from services.session.running.invocation import InvocationParts
 from services.session.running.preparation import PreparationParts
 from services.session.running.recovery import RecoveryOfTurns
-from services.session.running.recursion_client import RecursionClient
-from services.session.running.registry import RegistryLimits, ResidentRegistry
+from services.session.running.residents.registry import RegistryLimits, ResidentRegistry
+from services.session.running.residents.runtime import SUBJECT, RootRuntime, RuntimeParts, TurnRuntime
 from services.session.running.runner import ResidentTurnRunner
-from services.session.running.runtime import SUBJECT, RootRuntime, RuntimeParts, TurnRuntime
-from services.session.running.sandbox_client import SandboxClient
+from services.session.running.tools.toolbox import declarations
 from services.session.running.turn_run import RunParts
-from services.session.running.turn_tools import declarations
 
 
 def build_engine(policy: Policy, env: Mapping[str, str], clock: Clock, blobs: BlobStore) -> NativeEngine:

@@ -13,16 +13,16 @@ from services.rlm.ledger_gate import LedgerGate
 from services.rlm.outputs import SIZE_FACTOR
 from services.rlm.scope import InvocationScope
 from services.session.runner import TurnRecord
-from services.session.running.attachment_tools import BlobReader
-from services.session.running.child_outcomes import merged
+from services.session.running.children.outcomes import merged
 from services.session.running.journal import TurnJournal
 from services.session.running.preparation import Prepared
-from services.session.running.recursion_tools import RecursionTools, RootLease
-from services.session.running.turn_tools import handlers
+from services.session.running.tools.attachment import BlobReader
+from services.session.running.tools.recursion import RecursionTools, RootLease
+from services.session.running.tools.toolbox import handlers
 from services.session.running.validation import check_outputs
 from services.session.running.window import TurnWindow
-from services.session.spending import BudgetLine, JsonValue, ModelUsage, Spent, Usage
-from services.session.turns import TurnJob
+from services.session.turns.spending import BudgetLine, JsonValue, ModelUsage, Spent, Usage
+from services.session.turns.turn import TurnJob
 
 if TYPE_CHECKING:
     from services.rlm.native import RlmOutcome

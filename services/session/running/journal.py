@@ -11,8 +11,8 @@ from services.common.logging import get_logger
 from services.rlm import events
 from services.session.runner import TurnRecord
 from services.session.running.turn_events import Payload, to_payload
-from services.session.spending import BudgetLine
-from services.session.turns import TurnState
+from services.session.turns.spending import BudgetLine
+from services.session.turns.turn import TurnState
 
 _log = get_logger(__name__)
 

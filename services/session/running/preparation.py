@@ -13,15 +13,15 @@ from fleet.session.v1 import turn_event_pb2 as pb
 from services.common.errors import FleetError
 from services.rlm.dto import MAX_PREVIEWS, AttachmentInput, MessagePreview, SessionContextInput, WorkspaceInput, preview
 from services.rlm.inputs import root_inputs
-from services.session.attachments import Attachment
+from services.session.attachments.attachment import Attachment
 from services.session.runner import TurnRecord
-from services.session.running.recursion_client import RecursionClient, TurnBooks, TurnTerms
-from services.session.running.registry import Checkout, ResidentRegistry
-from services.session.running.resident import SessionKey
-from services.session.running.runtime import TurnRuntime
-from services.session.running.sandbox_client import LeaseHandle
+from services.session.running.clients.recursion import RecursionClient, TurnBooks, TurnTerms
+from services.session.running.clients.sandbox import LeaseHandle
+from services.session.running.residents.registry import Checkout, ResidentRegistry
+from services.session.running.residents.resident import SessionKey
+from services.session.running.residents.runtime import TurnRuntime
 from services.session.running.window import TurnWindow
-from services.session.turns import HistoryRecord, TurnJob
+from services.session.turns.turn import HistoryRecord, TurnJob
 
 _LEASE_REASONS = ("LEASE_", "SANDBOX_", "STALE_EPOCH")
 

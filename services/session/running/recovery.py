@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from services.common.errors import FleetError
 from services.common.logging import get_logger
-from services.session.running.recursion_client import RecursionClient
-from services.session.running.resident import SessionKey
-from services.session.running.runtime import on_behalf_of
-from services.session.running.sandbox_client import SandboxClient
-from services.session.spending import BudgetLine, Spent
-from services.session.turns import Turn
+from services.session.running.clients.recursion import RecursionClient
+from services.session.running.clients.sandbox import SandboxClient
+from services.session.running.residents.resident import SessionKey
+from services.session.running.residents.runtime import on_behalf_of
+from services.session.turns.spending import BudgetLine, Spent
+from services.session.turns.turn import Turn
 
 T = TypeVar("T")
 

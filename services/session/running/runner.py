@@ -8,10 +8,10 @@ from services.common.errors import FleetError
 from services.common.logging import get_logger
 from services.session.runner import TurnRecord
 from services.session.running.background import BackgroundTasks
-from services.session.running.registry import ResidentRegistry
-from services.session.running.runtime import TurnRuntime
+from services.session.running.residents.registry import ResidentRegistry
+from services.session.running.residents.runtime import TurnRuntime
 from services.session.running.turn_run import RunParts, TurnRun
-from services.session.turns import TurnJob
+from services.session.turns.turn import TurnJob
 
 _log = get_logger(__name__)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from services.common.errors import FleetError
 from services.session.running.background import BackgroundTasks
-from services.session.running.recursion_client import RecursionClient, TurnBooks
-from services.session.spending import BudgetLine, JsonValue, Spent
-from services.session.turns import Commit, Termination
+from services.session.running.clients.recursion import RecursionClient, TurnBooks
+from services.session.turns.spending import BudgetLine, JsonValue, Spent
+from services.session.turns.turn import Commit, Termination
 
 if TYPE_CHECKING:
     from services.rlm.native import RlmOutcome

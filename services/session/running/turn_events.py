@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from services.common.text import clean
 from services.rlm import budget, events
-from services.session.event_bounds import TEXT_BYTES, TOOL_BYTES, cut
+from services.session.events.bounds import TEXT_BYTES, TOOL_BYTES, cut
 
 SHORT_BYTES = 1024
 """Most bytes of a message, a name or an error in an event."""

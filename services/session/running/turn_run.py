@@ -13,16 +13,16 @@ from services.session.runner import TurnRecord
 from services.session.running.background import BackgroundTasks
 from services.session.running.invocation import Invocation, InvocationParts
 from services.session.running.preparation import PreparationParts, Prepared, TurnPreparation
-from services.session.running.resident import SessionKey
-from services.session.running.runtime import on_behalf_of
+from services.session.running.residents.resident import SessionKey
+from services.session.running.residents.runtime import on_behalf_of
 from services.session.running.settlement import Ledger, settle, settled_commit
 from services.session.running.window import turn_window
-from services.session.spending import Spent
-from services.session.turns import Commit, TurnEnd, TurnError, TurnJob, TurnState
+from services.session.turns.spending import Spent
+from services.session.turns.turn import Commit, TurnEnd, TurnError, TurnJob, TurnState
 
 if TYPE_CHECKING:
-    from services.session.running.resident import Resident
-    from services.session.running.runtime import TurnRuntime
+    from services.session.running.residents.resident import Resident
+    from services.session.running.residents.runtime import TurnRuntime
 
 _log = get_logger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from services.common.errors import FleetError
 from services.common.redaction import Redactor
 from services.common.text import clean
-from services.session.spending import JsonValue
+from services.session.turns.spending import JsonValue
 
 MAX_DEPTH = 64
 """Deepest nesting of an output."""

@@ -10,16 +10,16 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from services.common.database import Database
 from services.session import refusals
-from services.session.attachments import Attachment
-from services.session.sessions import Session, SessionState
+from services.session.attachments.attachment import Attachment
+from services.session.events.turn_log import StoredEvent
+from services.session.sessions.session import Session, SessionState
 from services.session.store.attachments import read_attachments
 from services.session.store.events import insert_events
 from services.session.store.fence import holds
 from services.session.store.models import SessionRow, TurnAttachmentRow, TurnRow
 from services.session.store.rows import row_of_turn, session_of, turn_of
 from services.session.store.sessions import running_turn
-from services.session.turn_log import StoredEvent
-from services.session.turns import Turn
+from services.session.turns.turn import Turn
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from services.common.database import Database
 from services.session import refusals
-from services.session.attachments import Attachment
+from services.session.attachments.attachment import Attachment
 from services.session.store.models import AttachmentRow, TurnAttachmentRow, TurnRow
 from services.session.store.rows import attachment_of, row_of_attachment
 

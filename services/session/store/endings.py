@@ -14,13 +14,13 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from services.common.database import Database
 from services.common.errors import FleetError
-from services.session.spending import Spent
+from services.session.events.turn_log import StoredEvent, make_event
 from services.session.store.events import insert_events, last_sequence
 from services.session.store.fence import running
 from services.session.store.models import SessionRow, TurnRow
 from services.session.store.rows import budget_json, turn_of, usage_json
-from services.session.turn_log import StoredEvent, make_event
-from services.session.turns import Commit, Turn, TurnEnd, TurnState
+from services.session.turns.spending import Spent
+from services.session.turns.turn import Commit, Turn, TurnEnd, TurnState
 
 LastEvents = Callable[[Turn, int], Sequence[tuple[str, Message]]]
 """Makes the last events of a Turn that has ended: from the Turn and its Session's checkpoint version, pairs of kind

@@ -10,16 +10,16 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from services.common.database import Database
+from services.session.events.turn_log import EventWrite, StoredEvent
 from services.session.store.fence import holds
 from services.session.store.models import EventRow, TurnRow
-from services.session.turn_log import EventWrite, StoredEvent
 
 _MAX_ROWS = 500
 """Rows of one INSERT: five values each stay below every database's limit of bound values."""
 
 
 class EventStore:
-    """Implements `services.session.event_log.EventStore`."""
+    """Implements `services.session.events.log.EventStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

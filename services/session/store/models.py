@@ -10,7 +10,7 @@ from sqlalchemy import MetaData as SqlMetaData
 from sqlmodel import Field, SQLModel
 
 from services.session.store.columns import JsonText, UtcTime
-from services.session.turns import ACTIVE, TERMINAL, UNANSWERED
+from services.session.turns.turn import ACTIVE, TERMINAL, UNANSWERED
 
 METADATA = SqlMetaData(
     naming_convention={

@@ -15,7 +15,7 @@ from services.common.database import Database
 from services.session.refusals import session_not_found
 from services.session.store.models import OwnerRow, TurnRow
 from services.session.store.rows import turn_of
-from services.session.turns import Turn
+from services.session.turns.turn import Turn
 
 
 @dataclass(frozen=True)

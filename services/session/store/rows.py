@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from services.session.attachments import Attachment
-from services.session.sessions import Session, SessionState
-from services.session.spending import BudgetLine, Limits, ModelUsage, Usage
+from services.session.attachments.attachment import Attachment
+from services.session.sessions.session import Session, SessionState
 from services.session.store.models import AttachmentRow, SessionRow, TurnRow
-from services.session.turns import SkillSelection, Termination, Turn, TurnError, TurnInput, TurnState
+from services.session.turns.spending import BudgetLine, Limits, ModelUsage, Usage
+from services.session.turns.turn import SkillSelection, Termination, Turn, TurnError, TurnInput, TurnState
 
 
 def session_of(row: SessionRow, running_turn: str | None) -> Session:

@@ -11,7 +11,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 
 from services.common.database import Database
 from services.session import refusals
-from services.session.sessions import Session, SessionPatch, SessionState
+from services.session.sessions.session import Session, SessionPatch, SessionState
 from services.session.store.models import EventRow, OwnerRow, SessionRow, TurnAttachmentRow, TurnRow
 from services.session.store.rows import row_of_session, session_of
 

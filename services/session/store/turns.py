@@ -10,11 +10,11 @@ from sqlmodel import col, select
 
 from services.common.database import Database
 from services.session import refusals
-from services.session.spending import BudgetLine
 from services.session.store.fence import running
 from services.session.store.models import TurnRow
 from services.session.store.rows import budget_json, turn_of
-from services.session.turns import HistoryRecord, Turn, TurnState
+from services.session.turns.spending import BudgetLine
+from services.session.turns.turn import HistoryRecord, Turn, TurnState
 
 
 class TurnStore:

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from fleet.session.v1 import turn_event_pb2 as pb
 
 from services.common.ids import new_id
-from services.session import event_payloads
-from services.session.fingerprints import fingerprint
-from services.session.sessions import Session, SessionState
-from services.session.spending import BudgetLine, Limits, Spent, Usage
+from services.session.events import payloads as event_payloads
+from services.session.events.turn_log import StoredEvent, make_event
+from services.session.sessions.session import Session, SessionState
 from services.session.store import Admitted, Ownership, Store
-from services.session.turn_log import StoredEvent, make_event
-from services.session.turns import Commit, Termination, Turn, TurnEnd, TurnError, TurnInput, TurnState
+from services.session.turns.fingerprints import fingerprint
+from services.session.turns.spending import BudgetLine, Limits, Spent, Usage
+from services.session.turns.turn import Commit, Termination, Turn, TurnEnd, TurnError, TurnInput, TurnState
 
 NOW = datetime(2030, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 LIMITS = Limits(12, 32, 256, 4, 2_000_000, 1_800)

@@ -13,14 +13,14 @@ from sqlmodel import select
 from services.common import migrations
 from services.common.database import Database
 from services.common.errors import FleetError
-from services.session.attachments import Attachment
-from services.session.event_payloads import last_events
-from services.session.sessions import SessionPatch
+from services.session.attachments.attachment import Attachment
+from services.session.events.payloads import last_events
+from services.session.events.turn_log import EventWrite
+from services.session.sessions.session import SessionPatch
 from services.session.store import Store
 from services.session.store.models import METADATA, EventRow
 from services.session.store.rows import row_of_turn
-from services.session.turn_log import EventWrite
-from services.session.turns import HistoryRecord, TurnState
+from services.session.turns.turn import HistoryRecord, TurnState
 from tests.integration.session import stored
 from tests.integration.session.stored import COMMIT, FAILED, NOW, admit, claim, events, later, make_turn, stored_session
 

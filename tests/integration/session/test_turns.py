@@ -11,7 +11,7 @@ from fleet.session.v1 import session_service_pb2 as pb
 from fleet.session.v1 import turn_event_pb2, turn_pb2
 from google.protobuf.duration_pb2 import Duration
 
-from services.session.turn_log import LogLimits
+from services.session.events.turn_log import LogLimits
 from tests.fakes import turn_engine
 from tests.fakes.turn_engine import ScriptedEngine
 from tests.integration.session.rig import Client, Replica, kinds, make_policy, refused, serving, turn_request

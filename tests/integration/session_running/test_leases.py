@@ -19,13 +19,13 @@ from services.common.ids import new_id
 from services.common.request_context import LOOPBACK
 from services.common.token_sources import PrincipalTokens
 from services.common.tokens import Claims
+from services.session.running.clients.recursion import RecursionClient, TurnTerms
+from services.session.running.clients.sandbox import LeaseOwner, SandboxClient
 from services.session.running.recovery import RecoveryOfTurns
-from services.session.running.recursion_client import RecursionClient, TurnTerms
-from services.session.running.resident import SessionKey
-from services.session.running.runtime import SUBJECT, on_behalf_of
-from services.session.running.sandbox_client import LeaseOwner, SandboxClient
-from services.session.spending import Limits
-from services.session.turns import Turn, TurnInput, TurnState
+from services.session.running.residents.resident import SessionKey
+from services.session.running.residents.runtime import SUBJECT, on_behalf_of
+from services.session.turns.spending import Limits
+from services.session.turns.turn import Turn, TurnInput, TurnState
 from tests.fakes.scripted_llm import action
 from tests.integration.session_running.rig import Stack, answer, kinds, last, of, running
 

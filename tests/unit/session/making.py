@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from services.session.spending import Limits
-from services.session.turns import Turn, TurnInput, TurnState
+from services.session.turns.spending import Limits
+from services.session.turns.turn import Turn, TurnInput, TurnState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -14,11 +14,11 @@ from config.loader import load
 from config.policy import Policy
 from services.common.errors import FleetError
 from services.session import pages
-from services.session.capacity import Capacity
-from services.session.fingerprints import fingerprint
-from services.session.limits import limits_of, policy_limits, seconds_of
-from services.session.spending import DIMENSIONS, Limits
-from services.session.turns import SkillSelection, TurnInput
+from services.session.turns.capacity import Capacity
+from services.session.turns.fingerprints import fingerprint
+from services.session.turns.limits import limits_of, policy_limits, seconds_of
+from services.session.turns.spending import DIMENSIONS, Limits
+from services.session.turns.turn import SkillSelection, TurnInput
 
 GIVEN = TurnInput("text", ("a", "b"), (SkillSelection("s", "1"),), Limits(iterations=3), 5.0)
 

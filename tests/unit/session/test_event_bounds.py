@@ -6,7 +6,7 @@ from fleet.session.v1 import turn_event_pb2 as pb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.session.event_bounds import TEXT_BYTES, bound, cut
+from services.session.events.bounds import TEXT_BYTES, bound, cut
 
 
 @given(st.text(max_size=200), st.integers(0, 300))

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.common.clock import SystemClock
-from services.session.event_log import EventLog
-from services.session.turn_log import LogLimits, StoredEvent, TurnLog, make_event
-from services.session.turns import TurnState
+from services.session.events.log import EventLog
+from services.session.events.turn_log import LogLimits, StoredEvent, TurnLog, make_event
+from services.session.turns.turn import TurnState
 from tests.fakes.memory_event_store import MemoryEventStore
 from tests.unit.session.making import NOW, make_turn
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.session.turns import ACTIVE, TERMINAL, UNANSWERED, TurnEnd, TurnError, TurnState
+from services.session.turns.turn import ACTIVE, TERMINAL, UNANSWERED, TurnEnd, TurnError, TurnState
 
 STATES = st.sampled_from(TurnState)
 

@@ -16,17 +16,17 @@ from services.rlm import events
 from services.rlm.native import RlmOutcome
 from services.rlm.scope import InvocationScope
 from services.rlm.usage import ModelUse
-from services.session.attachments import Attachment
+from services.session.attachments.attachment import Attachment
 from services.session.running.background import BackgroundTasks
+from services.session.running.clients.recursion import RecursionClient
 from services.session.running.invocation import InvocationParts
 from services.session.running.preparation import PreparationParts
-from services.session.running.recursion_client import RecursionClient
-from services.session.running.registry import RegistryLimits, ResidentRegistry
-from services.session.running.runtime import TurnRuntime
+from services.session.running.residents.registry import RegistryLimits, ResidentRegistry
+from services.session.running.residents.runtime import TurnRuntime
 from services.session.running.turn_run import RunParts, TurnRun
-from services.session.sessions import Session, SessionState
-from services.session.spending import Limits
-from services.session.turns import Turn, TurnInput, TurnJob, TurnState
+from services.session.sessions.session import Session, SessionState
+from services.session.turns.spending import Limits
+from services.session.turns.turn import Turn, TurnInput, TurnJob, TurnState
 from tests.fakes.recursion_service import FakeRecursion, served
 from tests.fakes.turn_record import MemoryRecord
 from tests.fakes.turn_runtime import Play, PlayedRuntime

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.session.attachments import Attachment
-from services.session.running.attachment_tools import AttachmentTools
+from services.session.attachments.attachment import Attachment
+from services.session.running.tools.attachment import AttachmentTools
 from services.session.running.turn_events import Payload
 
 

@@ -8,7 +8,7 @@ from fleet.recursion.v1 import child_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.session.running.child_events import ChildBatch
+from services.session.running.children.events import ChildBatch
 
 Event = child_pb2.ChildEvent
 

@@ -15,8 +15,8 @@ from services.common.errors import FleetError
 from services.rlm.budget import LocalGate
 from services.rlm.events import RlmEvent
 from services.rlm.scope import InvocationScope
-from services.session.running.recursion_client import TurnBooks
-from services.session.running.recursion_tools import RecursionTools, RootLease
+from services.session.running.clients.recursion import TurnBooks
+from services.session.running.tools.recursion import RecursionTools, RootLease
 from services.session.running.turn_events import Payload
 from tests.fakes.recursion_service import FakeRecursion, Part, Script, served
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from services.common.errors import FleetError
-from services.session.running.registry import RegistryLimits, ResidentRegistry
-from services.session.running.resident import Health, SessionKey
+from services.session.running.residents.registry import RegistryLimits, ResidentRegistry
+from services.session.running.residents.resident import Health, SessionKey
 from tests.fakes.resident_runtime import FakeRuntime, ManualClock
 
 KEY = SessionKey("w", "s")

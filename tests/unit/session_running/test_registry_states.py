@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from services.common.errors import FleetError
-from services.session.running.registry import Checkout, RegistryLimits, ResidentRegistry
-from services.session.running.resident import Health, SessionKey
+from services.session.running.residents.registry import Checkout, RegistryLimits, ResidentRegistry
+from services.session.running.residents.resident import Health, SessionKey
 from tests.fakes.resident_runtime import FakeRuntime, ManualClock
 
 KEYS = [SessionKey("w", name) for name in "abcd"]

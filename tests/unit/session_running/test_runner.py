@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from services.session.running.runner import ResidentTurnRunner
-from services.session.turns import TurnState
+from services.session.turns.turn import TurnState
 from tests.fakes.turn_record import MemoryRecord
 from tests.unit.session_running.bench import Bench, bench, hangs
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from services.rlm import events
 from services.rlm.budget import Dimension
-from services.session.event_bounds import TEXT_BYTES
+from services.session.events.bounds import TEXT_BYTES
 from services.session.running.turn_events import cut_middle, shown, to_payload
 
 HARD_TEXT = st.text(st.characters(codec=None, categories=None), max_size=300)

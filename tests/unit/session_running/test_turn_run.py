@@ -16,7 +16,7 @@ from services.rlm.native import RlmOutcome
 from services.rlm.scope import InvocationScope
 from services.rlm.usage import ModelUse
 from services.session.running.turn_run import TurnRun
-from services.session.turns import Termination, TurnState
+from services.session.turns.turn import Termination, TurnState
 from tests.fakes.turn_record import MemoryRecord
 from tests.unit.session_running.bench import ATTACHMENT, Bench, bench, hangs
 

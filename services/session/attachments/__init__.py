@@ -1,0 +1,1 @@
+"""Immutable documents that Turns are given."""

@@ -1,0 +1,1 @@
+"""The durable, numbered events of Turns: writing, reading, watching."""

@@ -1,0 +1,1 @@
+"""Which replica owns a Session, and what happens when an owner is gone."""

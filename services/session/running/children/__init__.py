@@ -1,0 +1,1 @@
+"""What children report, for the event log and for the Root's code."""

@@ -1,0 +1,1 @@
+"""The other services as a running Turn uses them."""

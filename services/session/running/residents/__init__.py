@@ -1,0 +1,1 @@
+"""Runtimes that Sessions keep between Turns."""

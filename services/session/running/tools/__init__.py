@@ -1,0 +1,1 @@
+"""The Root's host tools."""

@@ -1,0 +1,1 @@
+"""Conversations: what they are and how they may change."""
