@@ -77,7 +77,7 @@ def sentences(text: str) -> list[str]:
     flat = " ".join(text.split())
     parts, start = [], 0
     for match in re.finditer(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])", flat):
-        before = flat[start : match.start() + 1]
+        before = flat[max(start, match.start() - 12) : match.start() + 1]
         if re.search(r"(?:^|\s)(?:\(?\w{1,2}|\d+(?:\.\d+)*|e\.g|i\.e|etc|No|Sec|Art|Mr|Mrs|Ms|Dr|St|vs)\.$", before):
             continue
         parts.append(flat[start : match.end()].strip())

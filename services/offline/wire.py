@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.offline.problems import Problem, invalid
+from services.offline.tokens import count_prompt
 
 MODEL_ID = "fleet-offline"
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 MAX_BODY_BYTES = 8 * 1024 * 1024
 MAX_MESSAGES = 256
+MAX_PROMPT_TOKENS = 500_000
 MAX_COMPLETION_TOKENS = 1_000_000
 MAX_STOPS = 4
 
@@ -84,7 +86,15 @@ def _messages_problem(body: Mapping[str, Any]) -> Problem | None:
     first = next((problem for problem in problems if problem), None)
     if first is None and not any(_text(message.get("content")).strip() for message in messages):
         return invalid("messages", "Every message is blank; at least one must hold text.", "empty_messages")
-    return first
+    return first or _size_problem(messages)
+
+
+def _size_problem(messages: list[dict[str, Any]]) -> Problem | None:
+    tokens = count_prompt(_text(message.get("content")) for message in messages)
+    if tokens <= MAX_PROMPT_TOKENS:
+        return None
+    message = f"The messages hold {tokens} tokens; the context length is {MAX_PROMPT_TOKENS} tokens."
+    return invalid("messages", message, "context_length_exceeded")
 
 
 def _message_problem(path: str, message: object) -> Problem | None:

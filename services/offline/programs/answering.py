@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.offline.programs.compose import literal, program
-from services.offline.programs.retrieval import passages, rank, stem, stems
+from services.offline.programs.retrieval import holds, passages, rank, stem, stems
 
 SUBMIT = "submit the answer"
 SIGNATURE = (
@@ -94,8 +94,7 @@ for n in numbers:
     name, text = documents[n]["name"], documents[n]["text"]
     mine = {choose}
     parts.append(f"\\n### {{name}}")
-    held = set(stems(text))
-    never = [word for word, term in words if term not in held]
+    never = [word for word, term in words if not holds(text, term)]
     parts += [f"- It never mentions {{', '.join(never)}}."] if never and mine else []
     for title, group in groupby(mine, key=lambda item: item["title"]):
         parts.append(f"- **{{title or 'No heading'}}**")
@@ -115,6 +114,10 @@ for n in numbers:
             title = stems(next((line for line in other["text"].splitlines() if line.strip()), ""))
             if other["name"] != name and len(title) > 2 and set(title) <= set(stems(part)):
                 parts.append(f"- That text is here as {{other['name']}}: what it says about {{topic}} stands there.")
+"""
+
+_ENDING = """answer = "\\n".join(parts).strip()
+print(len(answer), "characters")
 """
 
 _COMPARISON_PART = """
@@ -163,12 +166,10 @@ def submit_answer(
         body += "" if words else f"parts.append({literal(_NO_TOPIC)})\n"
         body += _DOCUMENT_PART.format(topic=literal(topic), numbers=list(numbers), words=pairs, choose=chosen)
         chooser = (pick,) if each else (rank, closest)
-        pieces = (stem, stems, passages, *chooser, whole, lines_of, references)
+        pieces = (stem, stems, holds, passages, *chooser, whole, lines_of, references)
     body += _COMPARISON_PART if comparison else ""
     body += f"parts += {literal(list(remarks))}\n" if remarks else ""
-    body += (
-        f'parts.append({literal(chr(10) + SIGNATURE)})\nanswer = "\\n".join(parts)\nprint(len(answer), "characters")\n'
-    )
+    body += f"parts.append({literal(chr(10) + SIGNATURE)})\n" + _ENDING
     known = {"answer": "answer", "findings": "findings", "metrics": "metrics"}
     return program(SUBMIT, body + submit_call(outputs, known), pieces)
 

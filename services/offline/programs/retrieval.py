@@ -23,6 +23,12 @@ def stems(text: str) -> list[str]:
     return [stem(word) for word in re.findall(r"[^\W_]+", text)]
 
 
+def holds(text: str, term: str) -> bool:
+    """Whether a word of this stem is in a text."""
+    likely = set(re.findall(rf"(?<![^\W_]){re.escape(term[:3])}[^\W_]*", text.lower()))
+    return term in map(stem, likely)
+
+
 def passages(text: str) -> list[tuple[int, int, str]]:
     """Paragraphs as (first line, last line, text), cut after 16 lines; frames of * and | are left out."""
     found: list[tuple[int, int, str]] = []

@@ -25,27 +25,24 @@ _FILLING = word_set(
 
 @dataclass
 class Clause:
-    """Words of a clause with their positions; ``used`` holds the indices of words that have a meaning already."""
+    """Words of a clause with their positions, stems and lower case.
+
+    ``used`` holds the indices of words that have a meaning already.
+    """
 
     text: str
     words: list[str] = field(init=False)
     starts: list[int] = field(init=False)
+    stems: list[str] = field(init=False)
+    lower: list[str] = field(init=False)
     used: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         matches = list(_WORD.finditer(self.text))
         self.words = [match.group() for match in matches]
         self.starts = [match.start() for match in matches]
-
-    @property
-    def stems(self) -> list[str]:
-        """Stems of the words."""
-        return [stem(word) for word in self.words]
-
-    @property
-    def lower(self) -> list[str]:
-        """The words in lower case."""
-        return [word.lower() for word in self.words]
+        self.stems = [stem(word) for word in self.words]
+        self.lower = [word.lower() for word in self.words]
 
     def use_span(self, start: int, end: int) -> None:
         """Mark the words that start within [start, end) of the text as understood."""

@@ -192,10 +192,10 @@ def _ranking(meaning: Meaning, table: Table, group: Group) -> list[Query]:
     several = years and years[0] < years[1] and not any(f.part == "year" and f.op == "==" for f in filters)
     if group.part == "month" and several and not any(f.part == "month_of_year" for f in filters):
         return [
-            replace(base, reading=f"each month on its own: the {what}"),
+            replace(base, reading=f"taking each month on its own, the {what}"),
             replace(
                 base,
-                reading=f"the same month of all years taken together: the {what}",
+                reading=f"taking the same month of all years together, the {what}",
                 group=Group(group.column, "month_of_year"),
             ),
         ]

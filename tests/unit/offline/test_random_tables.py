@@ -169,3 +169,76 @@ def test_huge_headers_and_ragged_rows_do_no_harm(driver: Driver, tmp_path: Path)
     finished = driver.root("What is the total measure_3?", {"wide.csv": wide})
     assert max(len(step.output) for step in finished.steps) < 6000
     assert "offline model" in finished.answer
+
+
+ASKED = st.lists(
+    st.sampled_from(
+        [
+            "which",
+            "what",
+            "how",
+            "many",
+            "much",
+            "month",
+            "year",
+            "day",
+            "days",
+            "wettest",
+            "hottest",
+            "most",
+            "least",
+            "average",
+            "total",
+            "of",
+            "by",
+            "per",
+            "in",
+            "2013",
+            "July",
+            "more",
+            "than",
+            "20",
+            "mm",
+            "between",
+            "5",
+            "and",
+            "10",
+            "or",
+            "below",
+            "the",
+            "weather",
+            "temp_max",
+            "rain",
+            "snow",
+            "wind",
+            "is",
+            "was",
+            "correlation",
+            "distinct",
+            "?",
+            ",",
+            "`x`",
+            "[[",
+            "##",
+            "code",
+            "##",
+            "]]",
+            "\"'{}",
+            "é",
+        ]
+    ),
+    max_size=14,
+).map(" ".join)
+
+
+@FEW
+@given(request=ASKED | st.text(max_size=60))
+def test_any_request_ends_in_an_answer(
+    tmp_path_factory: pytest.TempPathFactory, tables: dict[str, str], request: str
+) -> None:
+    text = "\n".join(tables["seattle-weather.csv"].splitlines()[:400])
+    files = {"w.csv": text, "note.txt": "It rained in July. The wind was strong."}
+    finished = Driver(tmp_path_factory.getbasetemp()).root(request, files)
+    assert "offline model" in finished.answer.splitlines()[-1]
+    assert "DISAGREES" not in finished.answer
+    assert not [step for step in finished.steps if step.failed]
