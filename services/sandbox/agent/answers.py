@@ -31,12 +31,12 @@ class Answer:
 
     def __init__(self, frame: Frame) -> None:
         control = frame.control
-        repr_bytes = control.get("repr_bytes")
+        status, repr_bytes = control.get("status"), control.get("repr_bytes")
         if not isinstance(repr_bytes, int) or not 0 <= repr_bytes <= len(frame.body):
             raise ProtocolError("malformed result")
-        if control.get("status") not in _STATUSES:
+        if not isinstance(status, str) or status not in _STATUSES:
             raise ProtocolError("malformed result")
-        self.status: str = control["status"]
+        self.status = status
         self.execution_id = control.get("execution_id")
         self.interrupted = control.get("interrupted") is True
         self.result_repr = frame.body[:repr_bytes]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _STREAM_BYTES = 1 << 15
 _STREAM_SECONDS = 0.05
+_KEPT_RESULTS = 32
 _STOP_WORDS = {"timed_out": "The step reached its time limit", "cancelled": "The step was cancelled"}
 
 
@@ -103,6 +104,23 @@ class Execution:
             "host_wait_us": int(self.clock.host_wait * 1e6),
         }
         return control, output + shown + final
+
+
+class Results:
+    """The latest results, so that a request that is repeated is answered without running anything."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, tuple[dict[str, Any], bytes]] = {}
+
+    def get(self, execution_id: str) -> tuple[dict[str, Any], bytes] | None:
+        """Return the `done` of an execution."""
+        return self._results.get(execution_id)
+
+    def keep(self, execution_id: str, result: tuple[dict[str, Any], bytes]) -> None:
+        """Remember the `done` of an execution, and forget the oldest."""
+        self._results[execution_id] = result
+        while len(self._results) > _KEPT_RESULTS:
+            del self._results[next(iter(self._results))]
 
 
 def failure(type_: str, message: str) -> dict[str, Any]:

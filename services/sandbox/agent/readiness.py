@@ -8,14 +8,16 @@ from .host import HostChannel
 from .slot import WorkerSlot
 
 
-def wait(channel: HostChannel, slot: WorkerSlot, child_signal: int, timeout_ms: float) -> set[int]:
+def wait(channel: HostChannel, slot: WorkerSlot, child_signal: int, timeout_ms: float, *, outputs: bool) -> set[int]:
     """Return the descriptors that can be read, or were closed at the other end.
 
     Args:
-        channel: To the host; while it is congested the worker's output waits, and with it the worker.
+        channel: To the host.
         slot: The worker.
         child_signal: Becomes readable when a process ended.
         timeout_ms: How long to wait at most.
+        outputs: Whether to listen to what the worker prints; otherwise it waits in its pipes, and then so does the
+            worker.
     """
     poll = select.poll()
     poll.register(child_signal, select.POLLIN)
@@ -26,7 +28,7 @@ def wait(channel: HostChannel, slot: WorkerSlot, child_signal: int, timeout_ms: 
         poll.register(channel.reader, select.POLLIN)
         if channel.has_pending:
             poll.register(channel.writer, select.POLLOUT)
-    if not channel.congested:
+    if outputs:
         for descriptor in slot.open_outputs():
             poll.register(descriptor, select.POLLIN)
     return {descriptor for descriptor, event in poll.poll(timeout_ms) if event & ~select.POLLOUT}

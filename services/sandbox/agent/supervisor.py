@@ -12,7 +12,7 @@ import time
 from . import frames, values
 from .answers import Answer, ProtocolError, checked_call, is_object
 from .clock import StepClock
-from .execution import Execution, OutputStream, died, failure, stopped
+from .execution import Execution, OutputStream, Results, died, failure, stopped
 from .frames import Frame, FrameError
 from .host import HostChannel
 from .limits import Limits, others, private_memory_bytes
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _MAX_OPEN_CALLS = 128
-_KEPT_RESULTS = 32
 _CHECK_SECONDS = 0.25
+# A short step is told whole at its end; listening to each of its prints would cost more than the step.
+_QUIET_SECONDS = 0.002
 _IDLE_CHECK_SECONDS = 2.0
 _IDLE_OUTPUT_BYTES = 1 << 16
 _NOTE_BYTES = 100
@@ -62,12 +63,13 @@ class Supervisor:
         self._tools: frozenset[str] = frozenset()
         self._running: Execution | None = None
         self._requests: dict[str, RunRequest] = {}
-        self._results: dict[str, tuple[dict[str, Any], bytes]] = {}
+        self._results = Results()
         self._calls: dict[str, str] = {}
         self._last_call = 0
         self._lost_between: str = ""
         self._idle_output = OutputStream(_IDLE_OUTPUT_BYTES)
         self._check_due = 0.0
+        self._listen_at = 0.0
 
     # The loop.
 
@@ -83,7 +85,9 @@ class Supervisor:
             self._slot.stop()
 
     def _turn(self) -> bool:
-        ready = wait(self._channel, self._slot, self._child_signal, self._timeout_ms(time.monotonic()))
+        now = time.monotonic()
+        listens = now >= self._listen_at and not self._channel.congested
+        ready = wait(self._channel, self._slot, self._child_signal, self._timeout_ms(now), outputs=listens)
         slot = self._slot.process
         for descriptor, stderr in ((slot.stdout, False), (slot.stderr, True)):
             if descriptor in ready:
@@ -103,6 +107,8 @@ class Supervisor:
 
     def _timeout_ms(self, now: float) -> float:
         waits = [self._check_due - now]
+        if now < self._listen_at:
+            waits.append(self._listen_at - now)
         stream = self._running.stream if self._running else self._idle_output
         if stream.due is not None:
             waits.append(stream.due - now)
@@ -150,11 +156,10 @@ class Supervisor:
     # Output.
 
     def _printed(self, stderr: bool, data: bytes) -> None:
-        now = time.monotonic()
         if self._running is not None:
-            self._running.printed(stderr, data, now)
+            self._running.printed(stderr, data, time.monotonic())
         else:
-            self._idle_output.add(stderr, data, now)
+            self._idle_output.add(stderr, data, time.monotonic())
 
     def _stream(self, stream: OutputStream) -> None:
         execution_id = self._running.id if self._running else ""
@@ -243,8 +248,9 @@ class Supervisor:
         del self._requests[request.id]
         if self._running is not None and self._running.id == request.id:
             return
-        if request.id in self._results:
-            self._channel.send(frames.DONE, *self._results[request.id])
+        result = self._results.get(request.id)
+        if result is not None:
+            self._channel.send(frames.DONE, *result)
         elif self._running is not None:
             raise ProtocolError("another execution is running")
         else:
@@ -270,6 +276,7 @@ class Supervisor:
         dropped = self._slot.forget_values(self._values.dropped)
         self._values.dropped.clear()
         self._slot.grant_cpu()
+        self._listen_at = now + _QUIET_SECONDS
         self._check_due = min(self._check_due, now + _CHECK_SECONDS)
         self._slot.send(frames.EXECUTE, request.for_worker(len(code), dropped), code)
 
@@ -382,9 +389,7 @@ class Supervisor:
         if status not in ("ok", "final"):
             self._check_processes()
         if remember:
-            self._results[running.id] = result
-            while len(self._results) > _KEPT_RESULTS:
-                del self._results[next(iter(self._results))]
+            self._results.keep(running.id, result)
         self._channel.send(frames.DONE, *result)
 
     def _refuse_open_calls(self) -> None:

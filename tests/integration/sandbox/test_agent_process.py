@@ -73,7 +73,8 @@ async def test_everything_ends_with_the_channel(interpreter: Interpreter) -> Non
 
 async def test_bytes_that_are_no_frames_end_the_agent(interpreter: Interpreter) -> None:
     assert isinstance(interpreter.channel, SocketChannel)
-    interpreter.channel._writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 4)
+    assert interpreter.channel._transport is not None
+    interpreter.channel._transport.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 4)
     frame = await interpreter.receive()
     assert frame.control["reason"].startswith("protocol")
     assert await interpreter.channel.receive() is None

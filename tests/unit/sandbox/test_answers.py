@@ -1,7 +1,7 @@
 """What the worker says is checked: hostile bytes are a protocol error, never a crash."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.sandbox.agent import frames
@@ -17,6 +17,7 @@ _anything = (
 )
 
 
+@settings(max_examples=500)
 @given(
     st.dictionaries(
         st.sampled_from(["status", "repr_bytes", "execution_id", "error", "interrupted", "call_id", "name"]),
