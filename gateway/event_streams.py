@@ -12,6 +12,7 @@ from fleet.session.v1.session_service_pb2 import RunTurnRequest, WatchTurnReques
 from gateway.event_frames import EventFrames, FrameEncoder
 from gateway.sse import SILENCE_SECONDS, EventStream
 from gateway.turn_watch import TurnWatch
+from gateway.ui_messages import UiMessageFrames
 
 if TYPE_CHECKING:
     from fleet.session.v1.session_service_pb2_grpc import SessionServiceAsyncStub
@@ -52,7 +53,7 @@ class EventStreams:
 
 def encoder_of(form: str) -> FrameEncoder:
     """The encoder of a `format`."""
-    return EventFrames()
+    return UiMessageFrames() if form == "ui-message" else EventFrames()
 
 
 def event_streams(request: Request) -> EventStreams:

@@ -176,3 +176,23 @@ async def test_head_of_a_stream(gateway: Gateway) -> None:
         head = await gateway.http.head(f"/v1/turns/{turn}/events")
     assert (head.status_code, head.headers["Content-Type"]) == (200, "text/event-stream; charset=utf-8")
     await until(lambda: len(asyncio.all_tasks()) <= before)
+
+
+async def test_ui_messages(gateway: Gateway) -> None:
+    path = f"/v1/sessions/{await gateway.session()}/turns"
+    live = await gateway.http.post(path, params={"format": "ui-message"}, json={"text": "hello"})
+    assert live.headers["x-vercel-ai-ui-message-stream"] == "v1"
+    assert live.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+    turn = live.headers["Location"].rpartition("/")[2]
+    frames = [frame["data"] async for frame in frames_of(live)]
+    assert frames[-1] == "[DONE]"
+    parts = [json.loads(frame) for frame in frames[:-1]]
+    assert (parts[0]["type"], parts[0]["messageId"], parts[-1]["type"]) == ("start", turn, "finish")
+    assert next(part["delta"] for part in parts if part["type"] == "text-delta") == "echo: hello"
+    again = await gateway.http.get(f"/v1/turns/{turn}/events", params={"format": "ui-message"})
+    assert [frame["data"] async for frame in frames_of(again)] == frames
+    for options in ({"after": 1}, {"stream": "false"}, {"format": "other"}):
+        wrong = await gateway.http.get(f"/v1/turns/{turn}/events", params={"format": "ui-message", **options})
+        assert fields_of(problem_of(wrong, 422, "INVALID_ARGUMENT")) == ["format"]
+    refused = await gateway.http.post(path, params={"format": "ui-message"}, json={"text": ""})
+    problem_of(refused, 422, "INVALID_ARGUMENT")
