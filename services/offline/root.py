@@ -7,8 +7,8 @@ import re
 from services.offline.documents import Document, Survey, read_survey
 from services.offline.english import FOLLOWING_ON, GREETING, enumerates
 from services.offline.programs import documents as prose
-from services.offline.programs.answering import SUBMIT, submit_answer, submit_text
-from services.offline.programs.compose import literal, program
+from services.offline.programs.answering import SUBMIT, submit_answer, submit_sum, submit_text
+from services.offline.programs.compose import literal
 from services.offline.prompt import Action
 from services.offline.question import Question, arithmetic, read_question
 from services.offline.run import Next, Run
@@ -63,7 +63,8 @@ class RootSteps:
         """The next step."""
         if self.run.must_end:
             return self._submit("This is the last step that I may take, so I submit what there is.")
-        if not self.documents:
+        text = self.question.text
+        if not self.documents or arithmetic(text) or GREETING.fullmatch(text):
             return self._without_documents()
         step = self.tables.next()
         if step is not None:
@@ -166,12 +167,11 @@ class RootSteps:
         text = self.question.text
         expression = arithmetic(text)
         if expression is not None:
-            code = program(SUBMIT, f'total = {expression}\nprint(total)\nSUBMIT(answer=f"{expression} = {{total}}")')
-            return Next("A sum of plain numbers: Python computes it.", code)
-        if self.survey.documents:
-            lines = ["What is attached holds no text that I can read; I work on text and tables."]
-        elif GREETING.match(text):
+            return Next("A sum of plain numbers: Python computes it.", submit_sum(self.action.outputs, expression))
+        if GREETING.match(text):
             lines = ["Hello. Attach documents or tables and ask about them; I find passages, count and compute."]
+        elif self.survey.documents:
+            lines = ["What is attached holds no text that I can read; I work on text and tables."]
         else:
             lines = [
                 "I can't answer this: nothing is attached and there are no earlier turns to look in.",

@@ -39,12 +39,13 @@ class _Submitted(BaseException):
 
 @dataclass
 class Finished:
-    """A finished run: what was submitted, the steps, and the runs of the children."""
+    """A finished run: what was submitted, the steps, the runs of the children, and the globals that are left."""
 
     values: dict[str, Any]
     steps: list[Step] = field(default_factory=list)
     children: list[Finished] = field(default_factory=list)
     calls: list[dict[str, Any]] = field(default_factory=list)
+    names: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def answer(self) -> str:
@@ -84,8 +85,9 @@ class Driver:
         max_children: int = 4,
         max_iterations: int = 12,
         outputs: Mapping[str, str] | None = None,
+        kept: Mapping[str, Any] | None = None,
     ) -> Finished:
-        """Answer a request about some files."""
+        """Answer a request about some files; ``kept`` are the globals of an earlier run."""
         contents = [(name, text.encode() if isinstance(text, str) else text) for name, text in (files or {}).items()]
         staged = [StagedFile(n, name, data) for n, (name, data) in enumerate(contents)]
         finished = Finished({})
@@ -95,7 +97,7 @@ class Driver:
             return [self._child(finished, {item.path: item for item in staged}, query) for query in queries]
 
         names: dict[str, Any] = {"request": request, "history": list(history), "attachments": staged}
-        names["rlm_query_batched"] = rlm_query_batched
+        names = {**(kept or {}), **names, "rlm_query_batched": rlm_query_batched}
         limits = (max_iterations, max_children, 32)
         return self._run(names, outputs or {"answer": "string"}, limits, finished)
 
@@ -120,9 +122,10 @@ class Driver:
         limits: tuple[int, int, int],
         finished: Finished,
     ) -> Finished:
-        inputs = {name: value for name, value in names.items() if not callable(value)}
-        variables = {name: self._variable(name, value) for name, value in inputs.items()}
-        names |= {"llm_query": self.llm, "llm_query_batched": lambda prompts: [self.llm(p) for p in prompts]}
+        inputs = ("request", "history", "attachments", "task", "context", "inputs")
+        variables = {name: self._variable(name, names[name]) for name in inputs if name in names}
+        finished.names = names
+        names.update({"llm_query": self.llm, "llm_query_batched": lambda prompts: [self.llm(p) for p in prompts]})
         for iteration in range(1, limits[0] + 1):
             step = next_step(Action(variables, dict(outputs), tuple(finished.steps), iteration, *limits, ""))
             title = step.code.splitlines()[0].removeprefix("# Step: ")

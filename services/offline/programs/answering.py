@@ -208,3 +208,10 @@ def submit_text(outputs: Mapping[str, str], lines: Sequence[str]) -> str:
     body = f"answer = {literal(chr(10).join([*lines, '', SIGNATURE]))}\n"
     gaps = f"[{literal(lines[0])}]" if lines else "[]"
     return program(SUBMIT, body + submit_call(outputs, {"answer": "answer", "gaps": gaps}))
+
+
+def submit_sum(outputs: Mapping[str, str], expression: str) -> str:
+    """Compute a plain arithmetic expression and SUBMIT it with its value."""
+    body = f"total = {expression}\nprint(total)\n"
+    body += f"answer = f{literal(f'{expression} = {{total}}')} + {literal(2 * chr(10) + SIGNATURE)}\n"
+    return program(SUBMIT, body + submit_call(outputs, {"answer": "answer"}))

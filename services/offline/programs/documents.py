@@ -30,11 +30,26 @@ for item in {items}:
     name = {name}
     if name in [known["name"] for known in documents]:
         name = f"{{name}} ({{len(documents)}})"
-    documents.append({{"name": name, "path": {path}, "text": text}})
-    lines = text.splitlines()
-    first = [line.strip()[:60] for line in lines if line.strip()][: 1 if len({items}) > 10 else 3]
-    seen = {{"n": len(documents) - 1, "file": name[:80], "bytes": len(raw), "lines": len(lines)}}
-    print(json.dumps(seen | {{"first": first}}))
+    documents.append({{"name": name, "path": {path}, "text": text, "bytes": len(raw)}})
+"""
+
+_SHOW = """
+for n, doc in enumerate(documents):
+    lines = doc["text"].splitlines()
+    first = [line.strip()[:60] for line in lines if line.strip()][: 1 if len(documents) > 10 else 3]
+    seen = {"n": n, "file": doc["name"][:80], "bytes": doc["bytes"], "lines": len(lines), "first": first}
+    print(json.dumps(seen))
+"""
+
+_KEPT = """
+kept = [doc for doc in globals().get("documents", []) if doc["path"]]  # what an earlier turn has read
+"""
+
+_EARLIER = """
+if not documents and history:  # nothing new is attached: what earlier turns have read, else what they said
+    said = [f"Turn {k}: {turn['request']}\\n{turn['answer']}" for k, turn in enumerate(history, 1)]
+    text = "\\n\\n".join(said)
+    documents = kept or [{"name": "earlier turns", "path": "", "text": text, "bytes": len(text)}]
 """
 
 _HISTORY = """
@@ -43,49 +58,38 @@ for turn in list(history)[-1:]:
     print(json.dumps({"last_request": turn["request"][:600], "last_answer": turn["answer"][:200]}))
 """
 
-_EARLIER = """
-if not documents and history:  # nothing is attached: what was said before is all there is to read
-    said = [f"Turn {k}: {turn['request']}\\n{turn['answer']}" for k, turn in enumerate(history, 1)]
-    documents = [{"name": "earlier turns", "path": "", "text": "\\n\\n".join(said)}]
-    lines = documents[0]["text"].splitlines()
-    print(json.dumps({"n": 0, "file": "earlier turns", "bytes": 0, "lines": len(lines), "first": []}))
-"""
-
 _LONG_REQUEST = 'print(json.dumps({"request": request[:4000]}))\n'
 
 
 def look_at_attachments(*, history: bool, attachments: bool, long_request: bool) -> str:
     """Print what is attached and what was said before; keeps the texts in ``documents``."""
-    body = _LONG_REQUEST if long_request else ""
+    body = _KEPT if history else ""
     if attachments:
         body += _LOOK.format(items="attachments", read="item.bytes()", name="item.filename", path="item.path")
     else:
         body += "documents = []\n"
-    return program(LOOK, body + (_EARLIER + _HISTORY if history else ""))
+    body += (_EARLIER if history else "") + _SHOW + (_HISTORY if history else "")
+    return program(LOOK, body + (_LONG_REQUEST if long_request else ""))
 
 
 def look_at_inputs() -> str:
     """The same for a child, whose files are staged under ``local_path``."""
     read, name = 'Path(item["local_path"]).read_bytes()', 'os.path.basename(item["path"])'
-    return program(LOOK, _LOOK.format(items="inputs", read=read, name=name, path='item["path"]'))
+    return program(LOOK, _LOOK.format(items="inputs", read=read, name=name, path='item["path"]') + _SHOW)
 
 
 _VARIABLES = """
 documents = []
 for name, value in {pairs}:
     text = value if isinstance(value, str) else json.dumps(value, default=str, indent=1)
-    documents.append({{"name": name, "path": "", "text": text}})
-    lines = text.splitlines()
-    first = [line.strip()[:60] for line in lines if line.strip()][:3]
-    seen = {{"n": len(documents) - 1, "file": name, "bytes": len(text), "lines": len(lines)}}
-    print(json.dumps(seen | {{"first": first}}))
+    documents.append({{"name": name, "path": "", "text": text, "bytes": len(text)}})
 """
 
 
 def look_at_variables(names: list[str]) -> str:
     """The same for any other inputs: each variable is one document."""
     pairs = "[" + ", ".join(f'("{name}", {name})' for name in names) + "]"
-    return program(LOOK, _VARIABLES.format(pairs=pairs))
+    return program(LOOK, _VARIABLES.format(pairs=pairs) + _SHOW)
 
 
 _SEARCH = """

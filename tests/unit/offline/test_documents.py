@@ -210,8 +210,11 @@ def test_other_outputs_are_filled_with_their_type(driver: Driver, tables: dict[s
 
 def test_no_attachments(driver: Driver) -> None:
     assert "Hello" in driver.root("hello").answer
+    assert "Hello" in driver.root("Hello!", HANDBOOK).answer
     assert "can't answer this" in driver.root("Who wrote Faust?").answer
     assert "2 + 3 * (4 - 1) = 11" in driver.root("What is 2 + 3 * (4 - 1)?").answer
+    assert "offline model" in driver.root("1/8").answer
+    assert "could not" in driver.root("1/0").answer or "can't answer" in driver.root("1/0").answer
     earlier = [{"request": "What is refunded?", "answer": "Meals are refunded. Alcohol is not."}]
     assert '"Alcohol is not."' in driver.root("And what about alcohol?", history=earlier).answer
 

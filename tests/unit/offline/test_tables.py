@@ -186,6 +186,14 @@ def test_following_questions_lean_on_the_one_before(driver: Driver, tables: dict
     assert "**2012-08, 2013-07** with 0" in answer
 
 
+def test_what_an_earlier_turn_has_read_is_still_there(driver: Driver, tables: dict[str, str]) -> None:
+    name = "seattle-weather.csv"
+    first = driver.root("Which month was the wettest?", {name: tables[name]})
+    said = [{"request": "Which month was the wettest?", "answer": first.answer}]
+    assert "**2013-09** with 156.8" in driver.root("And in 2013?", history=said, kept=first.names).answer
+    assert "earlier turns" in driver.root("And in 2013?", history=said).answer
+
+
 @pytest.mark.parametrize(
     ("name", "question", "word"),
     [
