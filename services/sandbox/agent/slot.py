@@ -19,6 +19,7 @@ else:
 
 _READ_BYTES = 1 << 16
 _DRAIN_BYTES = 1 << 18
+_MAX_UNREAD_BYTES = 16 << 20
 _FORK_ATTEMPTS = 50
 _PART_BYTES = 8 << 20
 MAX_STILLBORN = 3
@@ -108,6 +109,11 @@ class WorkerSlot:
     def has_pending(self) -> bool:
         """Whether bytes wait until the socket takes them."""
         return bool(self._pending)
+
+    @property
+    def congested(self) -> bool:
+        """Whether the worker leaves so much unread that it can only be ill-meant."""
+        return len(self._pending) > _MAX_UNREAD_BYTES
 
     def send(self, type_: int, control: dict[str, Any], body: bytes = b"") -> None:
         """Send a frame to the worker at the next `flush`."""

@@ -71,8 +71,6 @@ class Supervisor:
         self._check_due = 0.0
         self._listen_at = 0.0
 
-    # The loop.
-
     def serve(self) -> None:
         """Run until the host closes the channel or no worker can be made."""
         try:
@@ -153,8 +151,6 @@ class Supervisor:
             self._running.kill_at = now + self._grace
             self._slot.interrupt()
 
-    # Output.
-
     def _printed(self, stderr: bool, data: bytes) -> None:
         if self._running is not None:
             self._running.printed(stderr, data, time.monotonic())
@@ -171,8 +167,6 @@ class Supervisor:
         process = self._slot.process
         self._printed(False, self._slot.drain(process.stdout))
         self._printed(True, self._slot.drain(process.stderr))
-
-    # From the host.
 
     def _from_host(self) -> bool:
         try:
@@ -287,8 +281,6 @@ class Supervisor:
         self._running.clock.call_closed(time.monotonic(), self._slot.cpu())
         self._slot.send(frames.TOOL_RESULT, {"call_id": worker_call, "ok": bool(frame.control["ok"])}, frame.body)
 
-    # From the worker.
-
     def _from_worker(self) -> None:
         process = self._slot.process
         try:
@@ -317,6 +309,8 @@ class Supervisor:
         worker_call, name = checked_call(frame)
         refusal = self._refusal(name, frame.body)
         if refusal or self._running is None:
+            if self._slot.congested:
+                raise ProtocolError("calls without end whose answers nobody reads")
             self._slot.send(frames.TOOL_RESULT, {"call_id": worker_call, "ok": False}, refusal.encode())
             return
         self._drain_output()
@@ -364,8 +358,6 @@ class Supervisor:
             else died(reason or how, "during the step")
         )
         self._finish(status, error=error, state_lost=True)
-
-    # The end of an execution.
 
     def _finish(
         self,
