@@ -98,7 +98,7 @@ class RichDisplay:
             self._console.print(Text(f"· {notice}", style="dim"))
         picture.notices.clear()
         step = picture.take_finished()
-        if step is not None:
+        if step is not None and (step.code or step.reasoning):
             self._print_children()
             self._console.print(step_panel(step))
         if picture.end:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.markdown import Markdown
 from rich.panel import Panel
@@ -14,8 +13,12 @@ from rich.text import Text
 
 from cli.view.picture import Child, Picture, Step
 
-OUTPUT_LINES = 24
-"""Lines of a step's output that are shown; the events hold all of it."""
+SHOWN_LINES = 24
+"""Lines of a step's code and of its output that are shown; the events hold all of them."""
+
+CHILDREN_A_ROW = 4
+METERS_A_ROW = 3
+TASK_CHARACTERS = 140
 
 DIMENSIONS = ("iterations", "llm_calls", "child_calls", "tool_calls", "output_bytes", "seconds")
 
@@ -35,7 +38,8 @@ def step_panel(step: Step) -> RenderableType:
     if step.reasoning:
         parts.append(Text(step.reasoning.strip(), style="italic"))
     if step.code:
-        parts.append(Syntax(step.code.strip(), "python", theme="ansi_dark", word_wrap=True, background_color="default"))
+        code = _clip(step.code, "# ")
+        parts.append(Syntax(code, "python", theme="ansi_dark", word_wrap=True, background_color="default"))
     if step.output.strip():
         parts += [Rule(style="dim"), Text(_clip(step.output), style="red" if step.error else "dim")]
     seconds = f" · {step.duration_ms / 1000:.1f} s" if step.duration_ms else ""
@@ -44,19 +48,23 @@ def step_panel(step: Step) -> RenderableType:
 
 
 def children_columns(children: list[Child]) -> RenderableType:
-    """The children of a batch, side by side."""
-    return Columns([_child_panel(child) for child in children], equal=True, expand=True)
+    """The children of a batch, side by side in their order."""
+    ordered = sorted(children, key=lambda child: child.index)
+    table = Table.grid(expand=True)
+    width = min(len(ordered), CHILDREN_A_ROW)
+    for _ in range(width):
+        table.add_column(ratio=1)
+    for start in range(0, len(ordered), width):
+        table.add_row(*(_child_panel(child) for child in ordered[start : start + width]))
+    return table
 
 
 def budget_meter(picture: Picture) -> RenderableType:
-    """What is spent of each dimension."""
-    table = Table.grid(padding=(0, 1))
-    shown = [name for name in DIMENSIONS if name in picture.budget]
-    for name in shown:
-        used, limit = picture.budget[name]
-        style = "red" if used >= limit else "yellow" if used * 4 >= limit * 3 else "green"
-        bar = ProgressBar(total=max(limit, 1), completed=min(used, limit), width=16, complete_style=style)
-        table.add_row(Text(name, style="dim"), bar, Text(f"{used:,} / {limit:,}", style="dim"))
+    """What is spent of each dimension, three to a row."""
+    table = Table.grid(padding=(0, 2))
+    cells = [_meter(name, *picture.budget[name]) for name in DIMENSIONS if name in picture.budget]
+    for start in range(0, len(cells), METERS_A_ROW):
+        table.add_row(*(part for cell in cells[start : start + METERS_A_ROW] for part in cell))
     return Panel(table, title="budget", title_align="left", border_style="dim", expand=False)
 
 
@@ -77,9 +85,16 @@ def summary_line(picture: Picture) -> Text:
     return Text(f"{seconds:.1f} s · {calls} model calls · {tokens:,} tokens{how} · {picture.turn}", style="dim")
 
 
+def _meter(name: str, used: int, limit: int) -> tuple[RenderableType, RenderableType, RenderableType]:
+    style = "red" if used >= limit else "yellow" if used * 4 >= limit * 3 else "green"
+    bar = ProgressBar(total=max(limit, 1), completed=min(used, limit), width=10, complete_style=style)
+    return Text(name, style="dim"), bar, Text(f"{used:,}/{limit:,}", style="dim")
+
+
 def _child_panel(child: Child) -> RenderableType:
     mark, style = _STATUS.get(child.status, ("?", "dim"))
-    lines = [Text(child.task.strip() or "…", overflow="ellipsis")]
+    task = " ".join(child.task.split()) or "…"
+    lines = [Text(task if len(task) <= TASK_CHARACTERS else f"{task[:TASK_CHARACTERS]}…")]
     if child.status == "running":
         lines.append(Text(f"step {child.iterations}: {child.doing}" if child.iterations else child.doing, style="dim"))
     elif child.doing:
@@ -91,8 +106,8 @@ def _child_panel(child: Child) -> RenderableType:
     return Panel(Group(*lines), title=title, title_align="left", border_style=style)
 
 
-def _clip(text: str) -> str:
+def _clip(text: str, mark: str = "") -> str:
     lines = text.strip("\n").splitlines()
-    if len(lines) <= OUTPUT_LINES:
-        return "\n".join(lines)
-    return "\n".join([*lines[:OUTPUT_LINES], f"… {len(lines) - OUTPUT_LINES} more lines"])
+    if len(lines) > SHOWN_LINES:
+        lines[SHOWN_LINES:] = [f"{mark}… {len(lines) - SHOWN_LINES} more lines"]
+    return "\n".join(lines)
