@@ -15,7 +15,7 @@ _EXTRACT_SECONDS = 60.0
 _ENDS_WORK = frozenset({Dimension.SECONDS, Dimension.ITERATIONS, Dimension.OUTPUT_BYTES, Dimension.TOOL_CALLS})
 
 
-class LoopEnded(Exception):  # noqa: N818 - the end of the loop is no error
+class LoopEnded(Exception):
     """Leaves the RLM's loop from `execute()` when finalization is over; the answer is then extracted."""
 
 

@@ -122,8 +122,9 @@ class BrokerInterpreter:
         self._binding = _Binding(Invocation(scope, self._tools, frozenset(uncounted)), contract)
 
     def unbind(self) -> None:
-        """Serve nobody: tool calls that the sandbox still makes are refused."""
+        """Serve nobody and hold nothing: tool calls that the sandbox still makes are refused."""
         self._binding = None
+        self._tools.clear()
         self._values.clear()
         self._connection.dispatcher.end_invocation()
 

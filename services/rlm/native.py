@@ -149,8 +149,12 @@ class NativeRlm:
         rlm = self._built()
         with self._models.open(scope, self._spec.role) as models:
             rlm.sub_lm = models.sub
-            with dspy.context(**models.settings([StepCallback(scope)])):
-                return await self._concluded(rlm, inputs, scope, attempt)
+            try:
+                with dspy.context(**models.settings([StepCallback(scope)])):
+                    return await self._concluded(rlm, inputs, scope, attempt)
+            finally:
+                # A resident RLM holds nothing of an invocation that has ended.
+                rlm.sub_lm = None
 
     async def _concluded(
         self, rlm: dspy.RLM, inputs: dict[str, Any], scope: InvocationScope, attempt: _Attempt
