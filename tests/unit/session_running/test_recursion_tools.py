@@ -114,11 +114,12 @@ async def test_a_service_that_stays_away_gives_failed_outcomes() -> None:
         assert b.kinds == ["child_started", "child_completed", "child_completed"]
 
 
-async def test_a_spent_budget_is_said_plainly_and_told_once() -> None:
-    refusal = FleetError("BUDGET_EXHAUSTED", "x", {"dimension": "child_calls", "used": "4", "limit": "4"})
+@pytest.mark.parametrize(("dimension", "used"), [("child_calls", "4"), ("seconds", "3")])
+async def test_a_spent_budget_is_said_plainly_and_told_once(dimension: str, used: str) -> None:
+    refusal = FleetError("BUDGET_EXHAUSTED", "x", {"dimension": dimension, "used": used, "limit": "4"})
     async with bench(lambda request, call: [refusal]) as b:
         for _ in range(2):
-            with pytest.raises(FleetError, match="child_calls is spent") as caught:
+            with pytest.raises(FleetError, match=f"{dimension} is spent") as caught:
                 await b.tools.rlm_query("look")
             assert caught.value.reason == "BUDGET_EXHAUSTED"
         assert [type(each).__name__ for each in b.sink.events] == ["BudgetExhausted"]

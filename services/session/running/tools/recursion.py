@@ -188,11 +188,15 @@ class RecursionTools:
         self, request: recursion_service_pb2.RunChildrenRequest, batch: ChildBatch
     ) -> list[child_pb2.ChildOutcome]:
         for pause in (*self._pauses, None):
+            told = False
             try:
                 async for response in self._books.run_children(request):
                     if response.HasField("outcomes"):
                         return list(response.outcomes.outcomes)
                     self._tell(batch.translate(response.event))
+                    if not told:
+                        told = True
+                        await self._tell_budget()
             except FleetError as error:
                 if error.reason != "UNAVAILABLE":
                     raise
@@ -215,15 +219,16 @@ class RecursionTools:
         """What the model is told when no child was started."""
         if error.reason != "BUDGET_EXHAUSTED":
             return error
+        dimension = Dimension(error.metadata.get("dimension", Dimension.CHILD_CALLS))
         used, limit = int(error.metadata.get("used", 0)), int(error.metadata.get("limit", 0))
         left = max(0, limit - used)
-        if left:
-            message = f"The budget of child_calls has {left} of {limit} left and this call asks for {asked}."
+        if left and dimension is Dimension.CHILD_CALLS:
+            message = f"The budget of {dimension} has {left} of {limit} left and this call asks for {asked}."
             return FleetError(error.reason, f"{message} Ask for at most {left}.", error.metadata)
-        ends = self._scope.exhausted(Dimension.CHILD_CALLS)
+        ends = self._scope.exhausted(dimension)
         advice = "No new work starts. Call SUBMIT with what you have." if ends else "Work without more children."
         return FleetError(
-            error.reason, f"The budget of child_calls is spent ({used} of {limit}). {advice}", error.metadata
+            error.reason, f"The budget of {dimension} is spent ({used} of {limit}). {advice}", error.metadata
         )
 
     def _tell(self, payloads: Iterable[Payload]) -> None:
