@@ -15,7 +15,7 @@ import pytest
 
 from services.common.errors import FleetError
 from services.sandbox.providers.base import Kind, SandboxSpec
-from services.sandbox.providers.local import marker
+from services.sandbox.providers.local import bubblewrap, census, marker
 from services.sandbox.providers.local.provider import LocalProvider
 from tests.integration.sandbox.interpreter import Interpreter
 
@@ -283,3 +283,39 @@ def test_without_namespaces_it_fails_closed(tmp_path: Path) -> None:
     assert "user.max_user_namespaces" in said["message"]
     assert str(tmp_path) not in said["message"]
     assert os.listdir(tmp_path / "sandbox" / "local") == []
+
+
+async def test_starts_that_are_broken_off_leave_no_process(provider: LocalProvider) -> None:
+    for moment in range(12):
+        name = f"broken-{moment}"
+        creating = asyncio.create_task(provider.create(SandboxSpec(name, Kind.CHILD)))
+        await asyncio.wait((creating,), timeout=moment * 0.003)
+        creating.cancel()
+        await asyncio.wait((creating,))
+        if not creating.cancelled():
+            await provider.destroy(name)
+        assert census.find(name) == []
+        assert await provider.confirm_absent(name)
+
+
+async def test_a_broker_killed_in_the_middle_of_a_start(provider: LocalProvider, tmp_path: Path) -> None:
+    """Whatever stage the start had reached, the sandbox is found by name and ended."""
+    read, write = os.pipe()
+    read_info, info = os.pipe()
+    words = ["--unshare-user", "--unshare-pid", "--unshare-uts", "--hostname", "v1", "--die-with-parent"]
+    words += ["--info-fd", str(info), "--userns-block-fd", str(read), "--ro-bind", "/", "/", "sleep", "1000"]
+    blocked = subprocess.Popen([str(bubblewrap.find()), *words], pass_fds=[read, info])
+    async with asyncio.timeout(10):
+        while len(census.find("v1")) < 2:
+            await asyncio.sleep(0.01)
+    blocked.kill()
+    blocked.wait()
+    assert len(census.find("v1")) == 1
+    (tmp_path / "data" / "sandbox" / "local" / "v1").mkdir()
+    assert [owned.name for owned in await provider.list_owned()] == ["v1"]
+    assert not await provider.confirm_absent("v1")
+    await provider.destroy("v1")
+    assert census.find("v1") == []
+    assert await provider.confirm_absent("v1")
+    for descriptor in (read, write, info, read_info):
+        os.close(descriptor)

@@ -19,7 +19,7 @@ from services.sandbox.agent import frames
 from services.sandbox.agent.frames import Frame
 from services.sandbox.folder import Folder, FoundFile, Owner
 from services.sandbox.providers.base import Kind, OwnedSandbox, ProviderHealth, SandboxInfo, SandboxSpec
-from services.sandbox.providers.local import bubblewrap, command, marker
+from services.sandbox.providers.local import bubblewrap, census, command, marker
 from services.sandbox.providers.local.channel import SocketChannel
 from services.sandbox.providers.local.layout import (
     OUTSIDE_UID,
@@ -67,7 +67,7 @@ class LocalProvider:
         try:
             spawned = await spawn(bubblewrap.find(), command.arguments(spec.name, mounts, self._limits))
         except BaseException:
-            self._remove_files(spec.name)
+            await asyncio.shield(self._end_by_name(spec.name))
             raise
         try:
             marker.write(self._layout.marker(spec.name), spec.name, spawned.process.pid)
@@ -75,7 +75,7 @@ class LocalProvider:
             await self._hello(spawned, channel)
         except BaseException:
             await asyncio.shield(self._end(spawned))
-            self._remove_files(spec.name)
+            await asyncio.shield(self._end_by_name(spec.name))
             raise
         folder = Folder(mounts.workspace or mounts.scratch, self._owner)
         self._sandboxes[spec.name] = _Sandbox(spawned, channel, folder, mounts.root)
@@ -147,9 +147,9 @@ class LocalProvider:
         if sandbox is not None:
             await sandbox.channel.close()
             await self._end(sandbox.spawned)
+            await asyncio.to_thread(self._remove_files, name)
         else:
-            await self._end_foreign(name)
-        await asyncio.to_thread(self._remove_files, name)
+            await self._end_by_name(name)
 
     async def _end(self, spawned: Spawned, *, close: bool = True) -> None:
         spawned.kill()
@@ -162,27 +162,25 @@ class LocalProvider:
         if close:
             spawned.close()
 
-    async def _end_foreign(self, name: str) -> None:
-        """End a sandbox that another, ended broker process made."""
+    async def _end_by_name(self, name: str) -> None:
+        """End what an ended broker, or a start that was broken off, left of a sandbox; then remove its files."""
         mark = marker.read(self._layout.marker(name))
         if mark is not None:
             await marker.end(mark, _KILL_SECONDS)
+        # The files stay while a process does, so that the sandbox is found again.
+        if await census.end(name, _KILL_SECONDS):
+            await asyncio.to_thread(self._remove_files, name)
 
     def _remove_files(self, name: str) -> None:
-        folder = self._layout.sandbox(name)
-        mark = marker.read(self._layout.marker(name))
-        if mark is not None and marker.is_alive(mark):
-            return
         # The marker goes last: as long as anything is left, the sandbox is found again.
-        _remove_tree(folder / "scratch")
-        _remove_tree(folder)
+        _remove_tree(self._layout.scratch(name))
+        _remove_tree(self._layout.sandbox(name))
 
     async def confirm_absent(self, name: str) -> bool:
         """Return whether no process and no file is left; see `SandboxProvider`."""
-        if name in self._sandboxes:
+        if name in self._sandboxes or self._layout.sandbox(name).exists():
             return False
-        mark = marker.read(self._layout.marker(name))
-        return not self._layout.sandbox(name).exists() and (mark is None or not marker.is_alive(mark))
+        return not await asyncio.to_thread(census.find, name)
 
     async def list_owned(self) -> list[OwnedSandbox]:
         """Return the sandboxes below the data root; see `SandboxProvider`."""
