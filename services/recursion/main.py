@@ -12,11 +12,11 @@ from fleet.recursion.v1 import recursion_service_pb2_grpc
 
 from config.policy import Policy
 from config.server import ComponentName
-from services.common import keys, migrations
+from services.common import keys
 from services.common.channel import channel_credentials
 from services.common.clock import Clock, SystemClock
-from services.common.data_root import DataRootLock
-from services.common.database import Database, database_url
+from services.common.composed import ComposedService
+from services.common.database import Database
 from services.common.ids import new_id
 from services.common.server import build_server
 from services.common.tokens import TokenSigner
@@ -66,8 +66,10 @@ def build_service(
     return RecursionServer(policy, os.environ if env is None else env, clock or SystemClock(), brokers, engine)
 
 
-class RecursionServer:
+class RecursionServer(ComposedService):
     """One replica of the recursion service: `await start()` once, `await stop(grace)` once."""
+
+    name = NAME
 
     def __init__(
         self,
@@ -78,38 +80,15 @@ class RecursionServer:
         engine: Engine | None,
     ) -> None:
         """Hold what `start` composes; see `build_service`."""
-        self._policy = policy
-        self._env = env
-        self._clock = clock
+        super().__init__(policy, env, clock)
         self._brokers = brokers
         self._engine = engine
-        self._stack = AsyncExitStack()
-        self._grace = policy.server.drain_seconds
 
-    async def start(self) -> str:
-        """Open everything, take over what a dead replica left, and serve; returns `host:port`.
-
-        Raises:
-            ConfigError: the data root is in use, the database is behind, or the address can't be used.
-        """
-        async with AsyncExitStack() as stack:
-            address = await self._start(stack)
-            self._stack = stack.pop_all()
-        return address
-
-    async def stop(self, grace: float) -> None:
-        """Give running children `grace` seconds, stop them, and close everything; does nothing before `start`."""
-        self._grace = grace
-        await self._stack.aclose()
-
-    async def _start(self, stack: AsyncExitStack) -> str:
-        policy, signer = self._policy, keys.signer(self._policy, self._env)
-        url = database_url(policy, NAME, self._env)
-        alone = url.startswith("sqlite")
+    async def _open(self, stack: AsyncExitStack) -> str:
+        policy, signer, alone = self._policy, keys.signer(self._policy, self._env), self._alone
         if alone:
-            stack.enter_context(DataRootLock(policy.storage.root, NAME))
-        database = Database(await migrations.ensure(policy, NAME, url))
-        stack.push_async_callback(database.close)
+            self._lock_data_root(stack)
+        database = await self._open_database(stack)
         statements = transactions(database)
         stack.push_async_callback(statements.close)
         channels = self._channels(signer)
@@ -142,7 +121,7 @@ class RecursionServer:
 
         stack.push_async_callback(drain)
         port = await server.start()
-        return f"{self._policy.bind_address(NAME).rpartition(':')[0]}:{port}"
+        return self._bound(port)
 
     def _channels(self, signer: TokenSigner) -> SandboxChannels:
         runtime = self._policy.runtime

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -15,11 +14,11 @@ from fleet.sandbox.v1 import sandbox_service_pb2_grpc
 from config.policy import Policy
 from config.problem import ConfigError, Problem
 from config.server import ComponentName
-from services.common import keys, migrations
+from services.common import keys
 from services.common.blobs import BlobStore
 from services.common.clock import Clock, SystemClock
-from services.common.data_root import DataRootLock, prepare
-from services.common.database import Database, database_url
+from services.common.composed import ComposedService, advertised
+from services.common.data_root import prepare
 from services.common.ids import new_id
 from services.common.server import build_server
 from services.sandbox.capacity import Capacity
@@ -37,7 +36,6 @@ NAME: ComponentName = "sandbox"
 """The component's name in the policy."""
 
 _HOLDER_FILE = "sandbox_holder"
-_WILDCARDS = ("0.0.0.0", "::", "[::]")  # noqa: S104 - compared with, not bound
 
 
 def build_service(
@@ -79,44 +77,21 @@ def build_provider(policy: Policy) -> SandboxProvider:
     return LocalProvider(policy.storage.root, limits)
 
 
-class SandboxServer:
+class SandboxServer(ComposedService):
     """One replica of the broker: `await start()` once, `await stop(grace)` once."""
+
+    name = NAME
 
     def __init__(self, policy: Policy, env: Mapping[str, str], clock: Clock, provider: SandboxProvider) -> None:
         """Hold what `start` composes; see `build_service`."""
-        self._policy = policy
-        self._env = env
-        self._clock = clock
+        super().__init__(policy, env, clock)
         self._provider = provider
-        self._grace = 0.0
-        self._stack = AsyncExitStack()
 
-    async def start(self) -> str:
-        """Settle what an earlier process left, then serve.
-
-        Returns:
-            The address it is called at.
-
-        Raises:
-            ConfigError: the address, the database or the keys can't be used, or another broker has the data root.
-        """
-        async with AsyncExitStack() as stack:
-            address = await self._start(stack)
-            self._stack = stack.pop_all()
-        return address
-
-    async def stop(self, grace: float) -> None:
-        """Give running calls `grace` seconds, then remove every sandbox and close everything."""
-        self._grace = grace
-        await self._stack.aclose()
-
-    async def _start(self, stack: AsyncExitStack) -> str:
+    async def _open(self, stack: AsyncExitStack) -> str:
         policy = self._policy
         prepare(policy.storage.root)
-        stack.enter_context(DataRootLock(policy.storage.root, NAME))
-        url = await migrations.ensure(policy, NAME, database_url(policy, NAME, self._env))
-        database = Database(url)
-        stack.push_async_callback(database.close)
+        self._lock_data_root(stack)  # whatever the database: local sandboxes live below the data root
+        database = await self._open_database(stack)
         stack.push_async_callback(self._provider.close)
         store = LeaseStore(database)
         holder = _holder(policy.storage.root)
@@ -160,8 +135,8 @@ class SandboxServer:
             await server.stop(self._grace)
 
         stack.push_async_callback(stop_server)
-        address = f"{self._policy.bind_address(NAME).rpartition(':')[0]}:{port}"
-        service.endpoint = _advertised(address)
+        address = self._bound(port)
+        service.endpoint = advertised(address)
         await server.set_ready(True)
         return address
 
@@ -174,14 +149,3 @@ def _holder(data_root: Path) -> str:
     holder = new_id()
     path.write_text(holder)
     return holder
-
-
-def _advertised(address: str) -> str:
-    """Return the address under which other machines reach this replica."""
-    host, _, port = address.rpartition(":")
-    if host not in _WILDCARDS:
-        return address
-    try:
-        return f"{socket.gethostbyname(socket.gethostname())}:{port}"
-    except OSError:
-        return f"{socket.gethostname()}:{port}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -20,11 +19,10 @@ from fleet.session.v1 import (
 
 from config.policy import Policy
 from config.server import ComponentName
-from services.common import keys, migrations
+from services.common import keys
 from services.common.blobs import BlobStore
 from services.common.clock import Clock, SystemClock
-from services.common.data_root import DataRootLock
-from services.common.database import Database, database_url
+from services.common.composed import ComposedService, advertised
 from services.common.ids import new_id
 from services.common.server import FleetServer, build_server
 from services.session.attachments.service import AttachmentService
@@ -47,7 +45,6 @@ NAME: ComponentName = "session"
 """The component's name in the policy."""
 
 _STREAM_SECONDS = 1.0
-_WILDCARDS = ("0.0.0.0", "[::]")  # noqa: S104  Compared with, not bound.
 
 
 @dataclass(frozen=True)
@@ -104,41 +101,21 @@ class _Parts:
     supervisor: TurnSupervisor
 
 
-class SessionServer:
+class SessionServer(ComposedService):
     """One replica of the session service: `await start()` once, `await stop(grace)` once."""
 
+    name = NAME
+
     def __init__(self, policy: Policy, env: Mapping[str, str], clock: Clock, engine: EngineFactory) -> None:
-        self._policy = policy
-        self._env = env
-        self._clock = clock
+        """Hold what `start` composes; see `build_service`."""
+        super().__init__(policy, env, clock)
         self._engine = engine
-        self._stack = AsyncExitStack()
-        self._grace = policy.server.drain_seconds
 
-    async def start(self) -> str:
-        """Open everything, settle what a former owner left, and serve; returns `host:port`.
-
-        Raises:
-            ConfigError: the data root is in use, the database is behind, or the address can't be used.
-        """
-        async with AsyncExitStack() as stack:
-            address = await self._start(stack)
-            self._stack = stack.pop_all()
-        return address
-
-    async def stop(self, grace: float) -> None:
-        """Give running Turns `grace` seconds, end them, and close everything; does nothing before `start`."""
-        self._grace = grace
-        await self._stack.aclose()
-
-    async def _start(self, stack: AsyncExitStack) -> str:
-        policy, clock = self._policy, self._clock
-        url = database_url(policy, NAME, self._env)
-        alone = url.startswith("sqlite")
+    async def _open(self, stack: AsyncExitStack) -> str:
+        policy, clock, alone = self._policy, self._clock, self._alone
         if alone:
-            stack.enter_context(DataRootLock(policy.storage.root, NAME))
-        database = Database(await migrations.ensure(policy, NAME, url))
-        stack.push_async_callback(database.close)
+            self._lock_data_root(stack)
+        database = await self._open_database(stack)
         blobs = BlobStore(policy.storage.blobs)
         store = Store(database)
         engine = self._engine(EngineParts(policy, self._env, clock, blobs))
@@ -164,12 +141,13 @@ class SessionServer:
             workspace_service_pb2_grpc.add_WorkspaceServiceServicer_to_server(WorkspaceServicer(), server)
 
         server = build_server(policy, NAME, add_servicers, keys.verifier(policy, self._env))
-        bound = policy.bind_address(NAME)
-        await owner.start(_advertised(bound), alone=alone, on_lost=supervisor.lose, take_over=takeover.settle)
+        await owner.start(
+            advertised(policy.bind_address(NAME)), alone=alone, on_lost=supervisor.lose, take_over=takeover.settle
+        )
         stack.push_async_callback(self._drain, _Parts(server, turns, supervisor))
         port = await server.start()
-        address = f"{bound.rpartition(':')[0]}:{port}"
-        owner.address = _advertised(address)
+        address = self._bound(port)
+        owner.address = advertised(address)
         return address
 
     async def _drain(self, parts: _Parts) -> None:
@@ -185,14 +163,3 @@ class SessionServer:
 def _terms(policy: Policy) -> Terms:
     runtime = policy.runtime
     return Terms(runtime.lease_seconds, runtime.heartbeat_seconds, runtime.session_idle_seconds)
-
-
-def _advertised(address: str) -> str:
-    """Where other replicas' clients reach a listener: the host's own address for one that binds every address."""
-    host, _, port = address.rpartition(":")
-    if host not in _WILDCARDS:
-        return address
-    try:
-        return f"{socket.gethostbyname(socket.gethostname())}:{port}"
-    except OSError:
-        return f"{socket.gethostname()}:{port}"
