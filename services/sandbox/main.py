@@ -21,16 +21,16 @@ from services.common.composed import ComposedService, advertised
 from services.common.data_root import prepare
 from services.common.ids import new_id
 from services.common.server import build_server
-from services.sandbox.capacity import Capacity
-from services.sandbox.files import FileService
-from services.sandbox.lifecycle import Lifecycle
+from services.sandbox.files.service import FileService
+from services.sandbox.leases.capacity import Capacity
+from services.sandbox.leases.lifecycle import Lifecycle
+from services.sandbox.leases.sweeper import Sweeper
 from services.sandbox.providers.base import Kind, SandboxProvider
 from services.sandbox.providers.local.layout import LocalLimits
 from services.sandbox.providers.local.provider import LocalProvider
 from services.sandbox.service import SandboxService
-from services.sandbox.servicer import SandboxServicer
+from services.sandbox.servicers.service import SandboxServicer
 from services.sandbox.store import LeaseStore
-from services.sandbox.sweeper import Sweeper
 
 NAME: ComponentName = "sandbox"
 """The component's name in the policy."""

@@ -11,8 +11,8 @@ from services.common.clock import Clock
 from services.common.errors import FleetError
 from services.common.ids import new_id
 from services.common.request_context import Principal
-from services.sandbox.leases import UNUSABLE, Lease, LeaseState, Owner
-from services.sandbox.lifecycle import Lifecycle
+from services.sandbox.leases.lease import UNUSABLE, Lease, LeaseState, Owner
+from services.sandbox.leases.lifecycle import Lifecycle
 from services.sandbox.providers.base import Kind
 from services.sandbox.runtime import Runtime
 from services.sandbox.store import LeaseStore

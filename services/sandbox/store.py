@@ -13,7 +13,7 @@ from sqlmodel import Field, SQLModel, col, select
 
 from services.common.database import Database
 from services.sandbox.instants import from_micros, to_micros
-from services.sandbox.leases import Lease, LeaseState, Owner, before
+from services.sandbox.leases.lease import Lease, LeaseState, Owner, before
 from services.sandbox.providers.base import Kind
 
 _ERROR_CHARS = 512

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from services.sandbox.agent.frames import Frame
-from services.sandbox.folder import FoundFile
+from services.sandbox.files.folder import FoundFile
 
 
 class Kind(StrEnum):

@@ -8,7 +8,7 @@ import pytest
 
 from services.common import migrations
 from services.common.database import Database
-from services.sandbox.leases import OPEN, Lease, LeaseState, Owner
+from services.sandbox.leases.lease import OPEN, Lease, LeaseState, Owner
 from services.sandbox.providers.base import Kind
 from services.sandbox.store import LeaseStore, Table
 

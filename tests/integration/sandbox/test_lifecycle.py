@@ -12,13 +12,13 @@ from services.common import migrations
 from services.common.database import Database
 from services.common.errors import FleetError
 from services.common.request_context import Principal
-from services.sandbox.capacity import Capacity
-from services.sandbox.leases import Lease, LeaseState, Owner
-from services.sandbox.lifecycle import Lifecycle
+from services.sandbox.leases.capacity import Capacity
+from services.sandbox.leases.lease import Lease, LeaseState, Owner
+from services.sandbox.leases.lifecycle import Lifecycle
+from services.sandbox.leases.sweeper import Sweeper
 from services.sandbox.providers.base import Kind, SandboxSpec
 from services.sandbox.service import AcquireRequest, SandboxService
 from services.sandbox.store import LeaseStore
-from services.sandbox.sweeper import Sweeper
 from tests.fakes.clock import FakeClock
 from tests.fakes.sandbox_provider import FakeProvider
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.common.errors import FleetError
-from services.sandbox.folder import Folder, FoundFile, Owner
+from services.sandbox.files.folder import Folder, FoundFile, Owner
 
 
 async def _chunks(*parts: bytes) -> AsyncIterator[bytes]:

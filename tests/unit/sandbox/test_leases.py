@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import FleetError
-from services.sandbox.capacity import Capacity
-from services.sandbox.leases import OPEN, UNUSABLE, Lease, LeaseState, LeaseTransitionError, Owner, before
+from services.sandbox.leases.capacity import Capacity
+from services.sandbox.leases.lease import OPEN, UNUSABLE, Lease, LeaseState, LeaseTransitionError, Owner, before
 from services.sandbox.providers.base import Kind
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import FleetError
-from services.sandbox import paths
+from services.sandbox.files import paths
 
 
 @given(st.text(max_size=40))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from services.common.errors import FleetError
 from services.sandbox.agent.limits import Limits as AgentLimits
-from services.sandbox.paths import split
+from services.sandbox.files.paths import split
 
 PYTHON = "/opt/python"
 AGENT = "/opt/fleet"

@@ -17,7 +17,7 @@ from services.common.errors import FleetError
 from services.sandbox import bundle
 from services.sandbox.agent import frames
 from services.sandbox.agent.frames import Frame
-from services.sandbox.folder import Folder, FoundFile, Owner
+from services.sandbox.files.folder import Folder, FoundFile, Owner
 from services.sandbox.providers.base import Kind, OwnedSandbox, ProviderHealth, SandboxInfo, SandboxSpec
 from services.sandbox.providers.local import bubblewrap, census, command, marker
 from services.sandbox.providers.local.channel import SocketChannel

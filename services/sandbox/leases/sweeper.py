@@ -8,8 +8,8 @@ from datetime import timedelta
 
 from services.common.clock import Clock
 from services.common.errors import FleetError
-from services.sandbox.leases import Lease, LeaseState
-from services.sandbox.lifecycle import Lifecycle
+from services.sandbox.leases.lease import Lease, LeaseState
+from services.sandbox.leases.lifecycle import Lifecycle
 from services.sandbox.store import LeaseStore
 
 SWEEP_SECONDS = 1.0

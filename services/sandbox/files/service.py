@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from services.common.blobs import BlobStore
 from services.common.errors import FleetError
 from services.common.request_context import Principal
-from services.sandbox.folder import FoundFile
-from services.sandbox.leases import Lease
-from services.sandbox.paths import check_distinct, looks_secret, split
+from services.sandbox.files.folder import FoundFile
+from services.sandbox.files.paths import check_distinct, looks_secret, split
+from services.sandbox.leases.lease import Lease
 from services.sandbox.providers.base import Kind, SandboxProvider
 from services.sandbox.service import SandboxService
 

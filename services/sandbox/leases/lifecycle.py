@@ -10,9 +10,9 @@ from datetime import timedelta
 from services.common.clock import Clock
 from services.common.errors import FleetError
 from services.common.ids import new_id
-from services.sandbox.capacity import RETRY_SECONDS, Capacity
-from services.sandbox.leases import OPEN, Lease, LeaseState
-from services.sandbox.pool import WarmPool
+from services.sandbox.leases.capacity import RETRY_SECONDS, Capacity
+from services.sandbox.leases.lease import OPEN, Lease, LeaseState
+from services.sandbox.leases.pool import WarmPool
 from services.sandbox.providers.base import Kind, SandboxProvider, SandboxSpec
 from services.sandbox.runtime import Runtime
 from services.sandbox.store import LeaseStore

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from services.common.errors import FleetError
-from services.sandbox.capacity import Capacity
+from services.sandbox.leases.capacity import Capacity
 from services.sandbox.providers.base import Kind, SandboxSpec
 from services.sandbox.runtime import Runtime
 

@@ -8,9 +8,9 @@ from fleet.sandbox.v1 import files_pb2, lease_pb2, sandbox_service_pb2
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from services.sandbox.files import StagedFile, StageRequest
-from services.sandbox.folder import FoundFile
-from services.sandbox.leases import Lease, LeaseState, Owner
+from services.sandbox.files.folder import FoundFile
+from services.sandbox.files.service import StagedFile, StageRequest
+from services.sandbox.leases.lease import Lease, LeaseState, Owner
 from services.sandbox.providers.base import Kind
 from services.sandbox.service import AcquireRequest
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.common.errors import FleetError
-from services.sandbox.paths import fold, split
+from services.sandbox.files.paths import fold, split
 
 READ_BYTES = 256 * 1024
 _MAX_WAITING = 4_096

@@ -12,12 +12,13 @@ from fleet.sandbox.v1 import attach_pb2, lease_pb2, sandbox_service_pb2, sandbox
 
 from services.common.errors import FleetError
 from services.common.request_context import current_principal
-from services.sandbox import translate, wire
-from services.sandbox.files import FileService
-from services.sandbox.folder import FoundFile
-from services.sandbox.leases import LeaseState
+from services.sandbox.files.folder import FoundFile
+from services.sandbox.files.service import FileService
+from services.sandbox.leases.lease import LeaseState
 from services.sandbox.runtime import Client
 from services.sandbox.service import SandboxService
+from services.sandbox.servicers import attach as wire
+from services.sandbox.servicers import translate
 
 Context = grpc.aio.ServicerContext[Any, Any]
 _PAGE_SIZE = 50

@@ -1,0 +1,1 @@
+"""Files that go into sandboxes and come out of them."""

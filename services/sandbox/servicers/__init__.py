@@ -1,0 +1,1 @@
+"""The broker's gRPC face: translation, nothing else."""
