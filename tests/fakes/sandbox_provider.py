@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from services.common.errors import FleetError
 from services.sandbox.agent.frames import Frame
-from services.sandbox.folder import FoundFile
+from services.sandbox.files.folder import FoundFile
 from services.sandbox.providers.base import OwnedSandbox, ProviderHealth, SandboxInfo, SandboxSpec
 
 
