@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -159,6 +160,32 @@ async def test_a_step_is_stopped_at_its_time_limit_and_by_the_clock(real: Real) 
         await running
     assert "so far" in scope.steps.records[0].output
     await long.interpreter.aclose()
+
+
+async def test_the_clock_ends_a_step_that_waits_for_a_host_tool(real: Real) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    async def wait() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    scope = real.bind(wait=wait)
+    tool = native_tool(ToolDeclaration("wait", "Waits."))
+    real.interpreter.tools["wait"] = lambda: tool()
+    running = asyncio.create_task(real.run("print('before')\nwait()"))
+    await asyncio.to_thread(begun.wait, 10)
+    began = time.monotonic()
+    scope.finalization.end_by_clock()
+    real.interpreter.interrupt()
+    with pytest.raises(LoopEnded):
+        await running
+    assert time.monotonic() - began < 2
+    assert "before" in scope.steps.records[0].output
+    assert await asyncio.to_thread(ended.wait, 2)
+    assert real.sink.of(ToolCompleted)[0].error == "wait was interrupted."
 
 
 async def test_cancel_is_at_once_and_a_released_lease_is_terminal(real: Real) -> None:
