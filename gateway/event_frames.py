@@ -58,6 +58,8 @@ def frame_data(document: Any) -> bytes:
     Characters that some clients take for line ends, though the standard doesn't, are escaped.
     """
     data = orjson.dumps(document)
+    if data.isascii():
+        return data
     for character, escaped in _LINE_ENDS:
         data = data.replace(character, escaped)
     return data

@@ -41,6 +41,7 @@ class Listener:
         self._config = uvicorn.Config(
             app,
             log_config=None,
+            log_level="warning",
             access_log=False,
             lifespan="off",
             server_header=False,

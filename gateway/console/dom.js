@@ -9,13 +9,17 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-const TOKEN = /(#[^\n]*|"""[\s\S]*?"""|'''[\s\S]*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|\b(?:and|as|assert|async|await|break|class|continue|def|del|elif|else|except|False|finally|for|from|global|if|import|in|is|lambda|None|nonlocal|not|or|pass|raise|return|True|try|while|with|yield|SUBMIT|llm_query|llm_query_batched|rlm_query|rlm_query_batched)\b)/;
-
-// Python with its comments, strings and keywords marked.
-export function python(code) {
-  return code.split(TOKEN).filter(Boolean).map((piece) => {
-    if (piece.startsWith("#")) return element("span", { class: "com" }, piece);
-    if (/^["']/.test(piece)) return element("span", { class: "str" }, piece);
-    return TOKEN.test(piece) ? element("span", { class: "kw" }, piece) : document.createTextNode(piece);
+// A button that copies a text.
+export function copyButton(text) {
+  const button = element("button", { type: "button", class: "copy" }, "Copy");
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
   });
+  return button;
 }
+
+// A counted word: 1 child, 2 children.
+export const counted = (number, one, many = `${one}s`) => `${number.toLocaleString()} ${number === 1 ? one : many}`;
+
+export const seconds = (ms) => `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;

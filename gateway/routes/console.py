@@ -12,8 +12,7 @@ router = APIRouter(include_in_schema=False)
 
 FOLDER = Path(__file__).resolve().parent.parent / "console"
 
-_TYPES = {"index.html": "text/html", "console.css": "text/css", "icon.svg": "image/svg+xml"}
-_SCRIPT = "text/javascript"
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -41,13 +40,11 @@ async def console() -> Response:
 @router.get("/console/{name}")
 async def asset(name: str) -> Response:
     """Return one of the page's files."""
-    if name not in _TYPES and not (name.endswith(".js") and (FOLDER / name).name == name):
-        raise HTTPException(404)
     return _file(name)
 
 
 def _file(name: str) -> Response:
     path = FOLDER / name
-    if not path.is_file():
+    if path.name != name or path.suffix not in _TYPES or not path.is_file():
         raise HTTPException(404)
-    return FileResponse(path, media_type=_TYPES.get(name, _SCRIPT), headers=HEADERS)
+    return FileResponse(path, media_type=_TYPES[path.suffix], headers=HEADERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -63,7 +64,12 @@ class Gateway:
     @asynccontextmanager
     async def socket(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """A plain connection to the gateway; broken off at the end."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        plain = socket.socket()
+        plain.setblocking(False)
+        # A small window, so that a client that doesn't read is noticed early.
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", self.port))
+        reader, writer = await asyncio.open_connection(sock=plain)
         try:
             yield reader, writer
         finally:

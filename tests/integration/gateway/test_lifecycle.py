@@ -55,7 +55,7 @@ async def test_open_streams_end_cleanly_at_shutdown(gateway: Gateway) -> None:
 
 
 async def test_stalled_streams_do_not_hold_up_shutdown(gateway: Gateway) -> None:
-    turn = await gateway.run("many 8000")
+    turn = await gateway.run("many 5000")
     async with gateway.socket() as (reader, writer):
         writer.write(gateway.head("GET", f"/v1/turns/{turn}/events"))
         await reader.readline()

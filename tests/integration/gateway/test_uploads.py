@@ -6,16 +6,19 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.integration.gateway.rig import MIB, Gateway, fields_of, problem_of, running, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LIMIT = 8 * MIB
 
 
-@pytest.fixture
-async def small(tmp_path: Path) -> AsyncIterator[Gateway]:
-    """A gateway whose attachments are small."""
-    async with running(tmp_path, f"storage.max_upload_bytes={LIMIT}") as made:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def small(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
+    """A gateway whose attachments are small, and which has none."""
+    async with running(tmp_path_factory.mktemp("small"), f"storage.max_upload_bytes={LIMIT}") as made:
         yield made
 
 
@@ -30,10 +33,10 @@ async def nothing_stored(gateway: Gateway) -> None:
     assert (await gateway.http.get("/v1/attachments")).json()["attachments"] == []
 
 
-async def test_form(gateway: Gateway) -> None:
+async def test_form(shared: Gateway) -> None:
     content = bytes(range(256)) * 9000
     files = {"note": (None, "text"), "file": ("ä b\u2028.bin", content, "application/x-thing")}
-    response = await gateway.http.post("/v1/attachments", files=files)
+    response = await shared.http.post("/v1/attachments", files=files)
     found = response.json()
     assert (response.status_code, response.headers["Location"]) == (201, f"/v1/attachments/{found['id']}")
     assert found == {
@@ -45,13 +48,13 @@ async def test_form(gateway: Gateway) -> None:
         "sha256": hashlib.sha256(content).hexdigest(),
         "create_time": found["create_time"],
     }
-    assert (await gateway.http.get(f"/v1/attachments/{found['id']}")).json() == found
-    assert (await gateway.http.get("/v1/attachments")).json() == {"attachments": [found], "next_page_token": ""}
-    turn = await gateway.run(attachments=[found["id"]])
-    assert (await gateway.turn(turn))["attachments"] == [found["name"]]
+    assert (await shared.http.get(f"/v1/attachments/{found['id']}")).json() == found
+    assert (await shared.http.get("/v1/attachments")).json()["attachments"][0] == found
+    turn = await shared.run(attachments=[found["id"]])
+    assert (await shared.turn(turn))["attachments"] == [found["name"]]
 
 
-async def test_raw_body_of_unknown_length(gateway: Gateway) -> None:
+async def test_raw_body_of_unknown_length(shared: Gateway) -> None:
     content = b"1,2\n" * MIB
 
     async def chunks() -> AsyncIterator[bytes]:
@@ -60,7 +63,7 @@ async def test_raw_body_of_unknown_length(gateway: Gateway) -> None:
 
     digest = hashlib.sha256(content).hexdigest()
     headers = {"X-Filename": "gr%C3%BCn.csv", "Content-Type": "text/csv", "X-Content-SHA256": digest}
-    found = (await gateway.http.post("/v1/attachments", content=chunks(), headers=headers)).json()
+    found = (await shared.http.post("/v1/attachments", content=chunks(), headers=headers)).json()
     assert (found["filename"], found["content_type"], found["sha256"]) == ("grün.csv", "text/csv", digest)
 
 
@@ -172,8 +175,8 @@ async def test_upload_broken_off_leaves_nothing(small: Gateway, headers: dict[st
     await nothing_stored(small)
 
 
-async def test_uploads_at_once(gateway: Gateway) -> None:
+async def test_uploads_at_once(shared: Gateway) -> None:
     contents = [bytes([number]) * MIB for number in range(6)]
-    posts = [gateway.http.post("/v1/attachments", files={"file": (f"{n}", c)}) for n, c in enumerate(contents)]
+    posts = [shared.http.post("/v1/attachments", files={"file": (f"{n}", c)}) for n, c in enumerate(contents)]
     answers = await asyncio.gather(*posts)
     assert [a.json()["sha256"] for a in answers] == [hashlib.sha256(c).hexdigest() for c in contents]
