@@ -22,6 +22,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
+_INFINITY = float("inf")
+
+
 class Submitted(BaseException):
     """Ends the step after SUBMIT took the outputs."""
 
@@ -73,4 +76,6 @@ def _check(name: str, kind: str, value: object) -> object:
         return value
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind in ("int", "float")):
         raise TypeError(f"SUBMIT() output {name!r} must be {kind}, not {type(value).__name__}")
+    if isinstance(value, float) and not -_INFINITY < value < _INFINITY:
+        raise TypeError(f"SUBMIT() output {name!r} must be a finite number or text, not {value}")
     return str(value) if kind == "str" else value

@@ -282,18 +282,25 @@ class Supervisor:
         self._slot.send(frames.TOOL_RESULT, {"call_id": worker_call, "ok": bool(frame.control["ok"])}, frame.body)
 
     def _from_worker(self) -> None:
-        process = self._slot.process
         try:
-            arrived = self._slot.receive()
-            if arrived is None:
-                self._worker_gone("")
-                return
-            for frame in arrived:
-                self._worker_frame(frame)
-                if self._slot.process is not process:
-                    return
+            loss = self._read_worker()
         except (FrameError, ProtocolError):
-            self._worker_gone("was ended because its code broke the interpreter's own pipe")
+            loss = "was ended because its code broke the interpreter's own pipe"
+        # Not inside the handler: a worker that is forked there would show this error in every traceback of its code.
+        if loss is not None:
+            self._worker_gone(loss)
+
+    def _read_worker(self) -> str | None:
+        """Handle what the worker sent; return how it was lost, which is empty when its end will tell, or None."""
+        process = self._slot.process
+        arrived = self._slot.receive()
+        if arrived is None:
+            return ""
+        for frame in arrived:
+            self._worker_frame(frame)
+            if self._slot.process is not process:
+                break
+        return None
 
     def _worker_frame(self, frame: Frame) -> None:
         if frame.type == frames.READY:

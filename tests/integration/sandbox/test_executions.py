@@ -160,6 +160,8 @@ async def test_submit(root: Interpreter) -> None:
         "SUBMIT('a')",
         "SUBMIT('a', [float('nan')])",
         "SUBMIT(b'a', [])",
+        "SUBMIT(float('nan'), [])",
+        "SUBMIT(float('-inf'), [])",
     ):
         result = await root.run(code)
         assert (result.status, result.error["type"]) == ("error", "TypeError")

@@ -265,6 +265,9 @@ async def test_forged_frames_end_the_worker_only(root: Interpreter, forged: str)
     _replaced(result, "died")
     assert "pipe" in result.error["message"]
     await _alive(root)
+    failed = await root.run("1 / 0")
+    assert failed.error["traceback"].startswith("Traceback")
+    assert "FrameError" not in failed.error["traceback"], "the new worker knows nothing of the old one's end"
 
 
 async def test_forged_results_reach_no_other_execution(root: Interpreter) -> None:
