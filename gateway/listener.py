@@ -53,7 +53,11 @@ class Listener:
         self._serving: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Accept connections from here on."""
+        """Accept connections from here on.
+
+        Raises:
+            OSError: the TLS files can't be used.
+        """
         self._config.load()
         self._serving = asyncio.create_task(self._server.serve([self._socket]), name="gateway-http")
 

@@ -30,7 +30,7 @@ class GatewayService:
         """Serve, and return the base URL, such as `http://127.0.0.1:8080`.
 
         Raises:
-            ConfigError: the address is in use, or isn't loopback although callers need no key.
+            ConfigError: the address is in use, or isn't loopback although callers need no key; a TLS file is no good.
         """
         async with AsyncExitStack() as stack:
             url = await self._start(stack)
@@ -56,7 +56,7 @@ class GatewayService:
         app = create_app(backends, EventStreams(backends.sessions, draining, self._silence))
         certificate = (server.tls_cert_file, server.tls_key_file) if server.tls_cert_file else None
         listener = Listener(app, bound, draining, certificate)
-        listener.start()
+        _start_listener(listener)
         stack.push_async_callback(self._stop_listener, listener)
         shown = f"[{server.host}]" if ":" in server.host else server.host
         return f"{'https' if certificate else 'http'}://{shown}:{bound.getsockname()[1]}"
@@ -82,6 +82,14 @@ def _bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         what = f"can't listen on {host}:{port}: {error.strerror}"
         raise ConfigError([Problem("server.ports.gateway", what)]) from error
+
+
+def _start_listener(listener: Listener) -> None:
+    try:
+        listener.start()
+    except OSError as error:
+        what = f"and server.tls_key_file can't be used: {error.strerror or error}"
+        raise ConfigError([Problem("server.tls_cert_file", what)]) from error
 
 
 def build_service(policy: Policy, *, silence_seconds: float = SILENCE_SECONDS) -> GatewayService:

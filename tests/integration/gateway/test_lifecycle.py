@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ import pytest
 
 from config.problem import ConfigError
 from gateway.main import build_service
+from tests.integration.common.test_channel import write_certificate
 from tests.integration.gateway.rig import MIB, SSE, Gateway, events_of, frames_of, problem_of, until
 from tests.integration.session import victim
 from tests.integration.session.rig import make_policy, serving
@@ -196,3 +198,26 @@ async def test_ipv6_loopback(tmp_path: Path) -> None:
             assert (await http.get("/healthz")).status_code == 200
     finally:
         await service.stop(1)
+
+
+async def test_tls(tmp_path: Path) -> None:
+    certificate, key = write_certificate(tmp_path)
+    files = {"tls_cert_file": certificate, "tls_key_file": key, "tls_ca_file": certificate}
+    policy = _policy(tmp_path, *(f"server.{name}={path}" for name, path in files.items()))
+    async with serving(policy) as replica:
+        service = build_service(policy.with_addresses({"session": replica.address}))
+        url = await service.start()
+        try:
+            assert url.startswith("https://127.0.0.1:")
+            trusted = ssl.create_default_context(cafile=str(certificate))
+            async with httpx.AsyncClient(base_url=url, verify=trusted) as http:
+                assert (await http.post("/v1/sessions", json={}, headers={"Origin": url})).status_code == 201
+        finally:
+            await service.stop(1)
+
+
+async def test_tls_files_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "none.pem").write_text("no certificate")
+    policy = _policy(tmp_path, *(f"server.tls_{name}_file={tmp_path}/none.pem" for name in ("cert", "key")))
+    with pytest.raises(ConfigError, match=r"server\.tls_cert_file"):
+        await build_service(policy).start()
