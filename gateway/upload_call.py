@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import grpc.aio
 from fleet.session.v1 import attachment_service_pb2 as pb
 
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 262_144
 """Bytes of a document in one message to the session service."""
+
+STATUS_SECONDS = 2.0
+"""How long the status of a call whose messages can't be sent is waited for; it has usually come already."""
+
+_SENDING_FAILED = "Internal error from Core"
 
 
 async def store(attachments: AttachmentServiceAsyncStub, upload: Upload, sha256: str) -> pb.Attachment:
@@ -31,7 +38,7 @@ async def store(attachments: AttachmentServiceAsyncStub, upload: Upload, sha256:
     """
     call: Any = attachments.UploadAttachment()
     sending = asyncio.create_task(_send(call, upload, sha256))
-    answering = asyncio.ensure_future(_answer(call))
+    answering = asyncio.create_task(_Answer(call).wait())
     try:
         await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
@@ -44,9 +51,45 @@ async def store(attachments: AttachmentServiceAsyncStub, upload: Upload, sha256:
         await asyncio.gather(sending, answering, return_exceptions=True)
 
 
-async def _answer(call: Any) -> pb.Attachment:
-    answer: pb.Attachment = await call
-    return answer
+class _Answer:
+    """What the session service answers to an upload.
+
+    When the service ends the call while a message is being sent, gRPC reports that the message couldn't be sent, before
+    or after the status that the service gave; the latter is what counts, so it is noted when it comes.
+    """
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._refusal: asyncio.Future[grpc.aio.AioRpcError] = asyncio.get_running_loop().create_future()
+        call.add_done_callback(self._note)
+
+    async def wait(self) -> pb.Attachment:
+        """The stored document's metadata; raises what the session service refused with."""
+        try:
+            answer: pb.Attachment = await self._call
+        except grpc.aio.AioRpcError as error:
+            if error.details() != _SENDING_FAILED:
+                raise
+            await asyncio.wait({self._refusal}, timeout=STATUS_SECONDS)
+            if self._refusal.done():
+                raise self._refusal.result() from error
+            raise
+        return answer
+
+    def _note(self, call: Any) -> None:
+        code, details, trailing = _at_once(call.code()), _at_once(call.details()), _at_once(call.trailing_metadata())
+        if code is not grpc.StatusCode.OK and details != _SENDING_FAILED and not self._refusal.done():
+            self._refusal.set_result(grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailing, details))
+
+
+def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that has nothing to wait for, as those that read a finished call's status."""
+    try:
+        coroutine.send(None)
+    except StopIteration as finished:
+        return finished.value
+    coroutine.close()
+    return None
 
 
 async def _send(call: Any, upload: Upload, sha256: str) -> None:
@@ -56,7 +99,8 @@ async def _send(call: Any, upload: Upload, sha256: str) -> None:
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             # The call has ended; its answer says why.
             return
-    await call.done_writing()
+    with suppress(grpc.aio.InternalError):
+        await call.done_writing()
 
 
 async def _messages(upload: Upload, sha256: str) -> AsyncIterator[pb.UploadAttachmentRequest]:

@@ -180,3 +180,16 @@ async def test_uploads_at_once(shared: Gateway) -> None:
     posts = [shared.http.post("/v1/attachments", files={"file": (f"{n}", c)}) for n, c in enumerate(contents)]
     answers = await asyncio.gather(*posts)
     assert [a.json()["sha256"] for a in answers] == [hashlib.sha256(c).hexdigest() for c in contents]
+
+
+async def test_every_refusal_while_sending_tells_its_reason(small: Gateway) -> None:
+    # The service's refusal and the messages under way cross each other, now so, now so.
+    async def post(number: int) -> None:
+        name = "a" if number % 2 else "a%2Fb"
+        content = b"x" * (LIMIT + 1) if number % 2 else b"x" * MIB
+        response = await small.http.post("/v1/attachments", content=content, headers={"X-Filename": name})
+        problem_of(response, 422, "ATTACHMENT_TOO_LARGE" if number % 2 else "INVALID_ARGUMENT")
+
+    for _ in range(4):
+        await asyncio.gather(*(post(number) for number in range(10)))
+    await nothing_stored(small)
