@@ -90,7 +90,7 @@ def test_generated_requests(background: _Background, mode: GenerationMode) -> No
 
 def _check(strategy: Any, known: dict[str, str]) -> None:
     @given(strategy)
-    @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
     def check(case: Any) -> None:
         for name, value in known.items():
             # Some of the requests are about things that are there.
