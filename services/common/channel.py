@@ -55,6 +55,9 @@ def open_channel(
         ("grpc.enable_http_proxy", 0),
         # A server that restarts is found again within this time.
         ("grpc.max_reconnect_backoff_ms", 2_000),
+        # Connections of its own: a fresh channel to an address where a former server went away must not begin in that
+        # server's backoff.
+        ("grpc.use_local_subchannel_pool", 1),
     ]
     if credentials is None:
         inner = grpc.aio.insecure_channel(address, options)

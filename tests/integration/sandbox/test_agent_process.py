@@ -50,7 +50,9 @@ async def _daemon(interpreter: Interpreter) -> int:
         "outer = f'import subprocess, sys; subprocess.Popen([sys.executable, \"-c\", {inner!r}], pass_fds=[{write}])'\n"
         "subprocess.run([sys.executable, '-c', outer], pass_fds=[write])\nprint(os.read(read, 99).decode())"
     )
-    return int((await interpreter.run(code)).output)
+    result = await interpreter.run(code, timeout=30)
+    assert result.status == "ok", result
+    return int(result.output)
 
 
 @pytest.mark.parametrize("end", ["import os; os._exit(3)", "sum(range(10**12))"])
