@@ -19,7 +19,7 @@ os.environ.setdefault("DSPY_CACHEDIR", tempfile.mkdtemp(prefix="fleet-test-dspy-
 def warm_llm() -> None:
     """Pay the seconds of litellm's first use once; ask for it in every test that calls a model."""
     from config.llm import Llm, ModelRole
-    from services.rlm.models import ModelFactory
+    from services.rlm.models.factory import ModelFactory
 
     role = ModelRole(
         model="warm",

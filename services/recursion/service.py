@@ -24,7 +24,7 @@ from services.recursion.runs.live import Runs
 from services.recursion.runs.log import Part, RunLog
 from services.recursion.store.children import ChildStore
 from services.recursion.store.ledgers import LedgerStore
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 _TOKEN_SLACK_SECONDS = 600.0
 """How long a Turn's token outlives the Turn's deadline, for its settlement."""

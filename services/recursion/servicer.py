@@ -13,7 +13,7 @@ from services.common.clock import Clock
 from services.common.request_context import current_principal
 from services.recursion import translate
 from services.recursion.service import RecursionService
-from services.rlm.budget import from_wire
+from services.rlm.budget.gate import from_wire
 
 _REPLY_SECONDS = 0.5
 """Time kept of the caller's deadline, so that a settlement's own answer still arrives."""

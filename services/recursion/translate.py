@@ -20,8 +20,8 @@ from services.recursion.children.run import Place
 from services.recursion.children.tasks import Task
 from services.recursion.runs.log import Asked, Begun, ChildFact, Part, Stepped
 from services.recursion.service import ChildrenCall
-from services.rlm.budget import from_wire, to_wire
-from services.rlm.usage import ModelUse
+from services.rlm.budget.gate import from_wire, to_wire
+from services.rlm.models.usage import ModelUse
 
 _STATES = {
     LedgerState.OPEN: ledger_pb2.LEDGER_STATE_OPEN,

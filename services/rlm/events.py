@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 Stream = Literal["stdout", "stderr"]
 

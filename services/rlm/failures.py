@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 
 from services.common.errors import FleetError
-from services.rlm.model_errors import ModelError, ModelErrorKind, called_off, read_model_error
+from services.rlm.models.model_errors import ModelError, ModelErrorKind, called_off, read_model_error
 
 _REASONS = {
     ModelErrorKind.UNREADABLE: "MODEL_OUTPUT_INVALID",

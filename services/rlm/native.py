@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from pydantic import JsonValue
 
 from services.common.errors import FleetError
-from services.rlm.budget import Dimension
-from services.rlm.clock_watch import ClockWatch
+from services.rlm.budget.gate import Dimension
 from services.rlm.failures import to_fleet_error
-from services.rlm.finalization import LoopEnded
-from services.rlm.scope import InvocationScope, enter_scope
+from services.rlm.invocation.clock_watch import ClockWatch
+from services.rlm.invocation.finalization import LoopEnded
+from services.rlm.invocation.scope import InvocationScope, enter_scope
+from services.rlm.invocation.worker import LoopWorker, WorkerTask
+from services.rlm.models.usage import ModelUse
 from services.rlm.spec import RlmSpec as RlmSpec
 from services.rlm.tools import native_tool
-from services.rlm.usage import ModelUse
-from services.rlm.worker import LoopWorker, WorkerTask
 
 if TYPE_CHECKING:
     import dspy
 
-    from services.rlm.interpreter import BrokerInterpreter
-    from services.rlm.models import ModelFactory
+    from services.rlm.interpreter.broker import BrokerInterpreter
+    from services.rlm.models.factory import ModelFactory
 
 _LOG = logging.getLogger(__name__)
 _NATIVE_EXTRACT = "Extract forced final output"
@@ -144,7 +144,7 @@ class NativeRlm:
     async def _answer(self, inputs: dict[str, Any], scope: InvocationScope, attempt: _Attempt) -> RlmOutcome:
         import dspy
 
-        from services.rlm.callbacks import StepCallback
+        from services.rlm.invocation.callbacks import StepCallback
 
         rlm = self._built()
         with self._models.open(scope, self._spec.role) as models:
@@ -159,7 +159,7 @@ class NativeRlm:
     async def _concluded(
         self, rlm: dspy.RLM, inputs: dict[str, Any], scope: InvocationScope, attempt: _Attempt
     ) -> RlmOutcome:
-        from services.rlm.extraction import Extraction, picked
+        from services.rlm.invocation.extraction import Extraction, picked
 
         termination: Literal["submit", "extract"] = "extract"
         extraction = Extraction(rlm, self._contract, inputs)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import JsonValue, TypeAdapter
 
-from services.rlm.outputs import OutputContract
+from services.rlm.contract.outputs import OutputContract
 from services.rlm.tools import ToolDeclaration
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from services.common.errors import FleetError
-from services.rlm.hooks import step_hooks
-from services.rlm.scope import AsyncToolHandler, current_scope
+from services.rlm.invocation.hooks import step_hooks
+from services.rlm.invocation.scope import AsyncToolHandler, current_scope
 
 if TYPE_CHECKING:
     import dspy

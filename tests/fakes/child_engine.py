@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from services.recursion.children.ports import Answer, Job
-from services.rlm.usage import ModelUse
+from services.rlm.models.usage import ModelUse
 
 Script = Callable[[Job], Awaitable[Answer]]
 

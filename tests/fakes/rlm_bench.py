@@ -11,11 +11,11 @@ from typing import Any
 import dspy
 
 from config.llm import Llm, ModelRole
-from services.rlm.budget import BudgetGate, Dimension, LocalGate
-from services.rlm.interpreter import BrokerInterpreter, InterpreterLimits
-from services.rlm.models import ModelFactory
+from services.rlm.budget.gate import BudgetGate, Dimension, LocalGate
+from services.rlm.interpreter.broker import BrokerInterpreter, InterpreterLimits
+from services.rlm.invocation.scope import InvocationScope
+from services.rlm.models.factory import ModelFactory
 from services.rlm.native import NativeRlm, RlmOutcome, RlmSpec
-from services.rlm.scope import InvocationScope
 from services.rlm.tools import ToolDeclaration
 from tests.fakes.attach_servicer import AttachServicer, FakeSandbox, attach_server
 from tests.fakes.rlm_events import KeptEvents

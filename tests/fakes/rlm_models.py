@@ -12,9 +12,9 @@ import dspy
 
 from config.llm import Llm
 from config.loader import load
-from services.rlm.budget import LocalGate
-from services.rlm.models import ModelFactory, RlmModels
-from services.rlm.scope import InvocationScope, enter_scope
+from services.rlm.budget.gate import LocalGate
+from services.rlm.invocation.scope import InvocationScope, enter_scope
+from services.rlm.models.factory import ModelFactory, RlmModels
 from tests.fakes.rlm_events import KeptEvents
 from tests.fakes.scripted_llm import Script, ScriptedLlm
 

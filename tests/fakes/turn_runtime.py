@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from services.rlm.scope import InvocationScope
+from services.rlm.invocation.scope import InvocationScope
 from services.session.running.clients.sandbox import LeaseHandle
 from tests.fakes.resident_runtime import FakeRuntime
 

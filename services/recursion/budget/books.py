@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.common.clock import Clock
 from services.recursion.budget.ledger import Line, check_reservable
 from services.recursion.store.reservations import ReservationStore
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 
 class Books:

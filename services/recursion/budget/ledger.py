@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from services.common.errors import FieldViolation, FleetError
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 CHILD_DEPTH = 1
 """How deep children are: a constant of the product. A caller at this depth can't start any."""

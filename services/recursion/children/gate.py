@@ -10,7 +10,7 @@ from services.common.errors import FleetError
 from services.common.ids import new_id
 from services.recursion.budget.books import Books
 from services.recursion.budget.ledger import Line
-from services.rlm.budget import BudgetGate, CappedGate, Dimension, LocalGate, Reservation
+from services.rlm.budget.gate import BudgetGate, CappedGate, Dimension, LocalGate, Reservation
 
 _ANSWER_SECONDS = 15.0
 

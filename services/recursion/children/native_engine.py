@@ -10,11 +10,11 @@ from config.policy import Policy
 from config.problem import ConfigError, Problem
 from services.recursion.broker_client import Stubs
 from services.recursion.children.ports import Answer, Job
-from services.rlm.models import ModelFactory
+from services.rlm.contract.signatures import child_signature
+from services.rlm.invocation.scope import InvocationScope
+from services.rlm.models.factory import ModelFactory
+from services.rlm.models.usage import ModelUse
 from services.rlm.native import NativeRlm, RlmSpec
-from services.rlm.scope import InvocationScope
-from services.rlm.signatures import child_signature
-from services.rlm.usage import ModelUse
 
 _WRAP_UP_SHARE = 0.2
 """Share of a child's time that is kept for its answer, up to the policy's wrap-up time."""
@@ -65,7 +65,7 @@ class NativeEngine:
             raise RuntimeError("the engine is not open")
         spec, models = self._ready
         # The interpreter brings DSPy with it, which `open` has imported.
-        from services.rlm.interpreter import BrokerInterpreter, InterpreterLimits
+        from services.rlm.interpreter.broker import BrokerInterpreter, InterpreterLimits
 
         rlm, sandbox = self._policy.rlm, job.sandbox
         stub = self._stubs(job.workspace, job.session, job.turn)(sandbox.endpoint)
@@ -99,7 +99,7 @@ class NativeEngine:
 
     def _warm(self, models: ModelFactory) -> RlmSpec:
         models.warm_up()
-        import services.rlm.interpreter  # noqa: F401 - imported here, so that no child waits for it
+        import services.rlm.interpreter.broker  # noqa: F401 - imported here, so that no child waits for it
 
         rlm = self._policy.rlm
         return RlmSpec(

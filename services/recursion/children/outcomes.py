@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from services.common.text import clean
-from services.rlm.usage import ModelUse
+from services.rlm.models.usage import ModelUse
 
 MAX_FINDINGS = 32
 """Items of `evidence` and of `gaps`."""

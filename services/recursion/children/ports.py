@@ -11,9 +11,9 @@ from pydantic import JsonValue
 from services.common.errors import FleetError
 from services.recursion.children.outcomes import ResultFile
 from services.recursion.children.tasks import StagedFile
-from services.rlm.budget import BudgetGate
+from services.rlm.budget.gate import BudgetGate
 from services.rlm.events import EventSink
-from services.rlm.usage import ModelUse
+from services.rlm.models.usage import ModelUse
 
 
 @dataclass(frozen=True)

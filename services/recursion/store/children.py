@@ -23,7 +23,7 @@ from services.recursion.store.ledgers import read_ledger
 from services.recursion.store.models import CallRow, ChildRow
 from services.recursion.store.reservations import give_back, take
 from services.recursion.store.statements import Through
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 _INSERT_CALL = (
     "INSERT INTO child_calls (turn, id, digest) SELECT turn, :id, :digest FROM ledgers WHERE turn = :turn"

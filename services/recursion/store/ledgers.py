@@ -15,7 +15,7 @@ from services.common.errors import FleetError
 from services.recursion.budget.ledger import Ledger, LedgerState, Line, closed, not_found
 from services.recursion.store.instants import from_micros, to_micros
 from services.recursion.store.models import ChildRow, LedgerRow, LineRow
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 
 class LedgerStore:

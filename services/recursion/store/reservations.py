@@ -13,7 +13,7 @@ from services.common.errors import FieldViolation, FleetError
 from services.recursion.budget.ledger import LedgerState, Line, check_refund, closed, exhausted, not_found, out_of_time
 from services.recursion.store.instants import to_micros
 from services.recursion.store.statements import Statements, Transactions, Values
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 _INSERT = (
     "INSERT INTO reservations (turn, id, dimension, amount, unused)"

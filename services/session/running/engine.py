@@ -17,10 +17,10 @@ from services.common.redaction import Redactor, known_secrets
 from services.common.request_context import LOOPBACK
 from services.common.token_sources import PrincipalTokens
 from services.common.tokens import Claims
-from services.rlm.interpreter import InterpreterLimits
-from services.rlm.models import ModelFactory
+from services.rlm.contract.signatures import root_signature
+from services.rlm.interpreter.broker import InterpreterLimits
+from services.rlm.models.factory import ModelFactory
 from services.rlm.native import RlmSpec
-from services.rlm.signatures import root_signature
 from services.session.running.clients.recursion import RecursionClient
 from services.session.running.clients.sandbox import SandboxClient
 from services.session.running.invocation import InvocationParts

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from services.common.errors import FleetError
 from services.common.redaction import Redactor
-from services.rlm.ledger_gate import LedgerGate
-from services.rlm.outputs import SIZE_FACTOR
-from services.rlm.scope import InvocationScope
+from services.rlm.budget.ledger_gate import LedgerGate
+from services.rlm.contract.outputs import SIZE_FACTOR
+from services.rlm.invocation.scope import InvocationScope
 from services.session.runner import TurnRecord
 from services.session.running.children.outcomes import merged
 from services.session.running.journal import TurnJournal

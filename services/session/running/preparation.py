@@ -11,8 +11,15 @@ from fleet.sandbox.v1 import files_pb2
 from fleet.session.v1 import turn_event_pb2 as pb
 
 from services.common.errors import FleetError
-from services.rlm.dto import MAX_PREVIEWS, AttachmentInput, MessagePreview, SessionContextInput, WorkspaceInput, preview
-from services.rlm.inputs import root_inputs
+from services.rlm.contract.dto import (
+    MAX_PREVIEWS,
+    AttachmentInput,
+    MessagePreview,
+    SessionContextInput,
+    WorkspaceInput,
+    preview,
+)
+from services.rlm.contract.inputs import root_inputs
 from services.session.attachments.attachment import Attachment
 from services.session.runner import TurnRecord
 from services.session.running.clients.recursion import RecursionClient, TurnBooks, TurnTerms

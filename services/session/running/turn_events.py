@@ -10,7 +10,8 @@ from fleet.session.v1 import turn_event_pb2 as pb
 from google.protobuf.message import Message
 
 from services.common.text import clean
-from services.rlm import budget, events
+from services.rlm import events
+from services.rlm.budget import gate as budget
 from services.session.events.bounds import TEXT_BYTES, TOOL_BYTES, cut
 
 SHORT_BYTES = 1024

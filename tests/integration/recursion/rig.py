@@ -23,7 +23,7 @@ from services.common.errors import FleetError
 from services.common.rpc_status import from_rpc_error
 from services.common.tokens import Claims
 from services.recursion.main import RecursionServer, build_service
-from services.rlm.budget import Dimension, to_wire
+from services.rlm.budget.gate import Dimension, to_wire
 from tests.fakes.child_engine import ScriptedEngine
 from tests.fakes.child_sandboxes import FakeBroker
 

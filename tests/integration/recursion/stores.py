@@ -11,7 +11,7 @@ from services.recursion.store.children import ChildStore, Claim
 from services.recursion.store.ledgers import LedgerStore
 from services.recursion.store.reservations import ReservationStore
 from services.recursion.store.statements import transactions
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -13,8 +13,8 @@ from services.recursion.budget.ledger import LedgerState
 from services.recursion.children.outcomes import ChildStatus, Cleanup, Failure, Findings, Outcome, ResultFile
 from services.recursion.children.states import Child, ChildState
 from services.recursion.store.models import Table
-from services.rlm.budget import Dimension
-from services.rlm.usage import ModelUse
+from services.rlm.budget.gate import Dimension
+from services.rlm.models.usage import ModelUse
 from tests.integration.recursion.stores import NOW, Stores, claim, ledger
 
 CHILDREN = Dimension.CHILD_CALLS

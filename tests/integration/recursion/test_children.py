@@ -14,7 +14,7 @@ from fleet.recursion.v1 import child_pb2, ledger_pb2
 
 from services.common.errors import FleetError
 from services.recursion.children.ports import Answer, Job
-from services.rlm.budget import BudgetGate, Dimension
+from services.rlm.budget.gate import BudgetGate, Dimension
 from services.rlm.events import Code, LmCompleted
 from tests.fakes.child_engine import ScriptedEngine, answer, echo
 from tests.fakes.child_sandboxes import LINK, FakeBroker

@@ -15,7 +15,7 @@ from fleet.recursion.v1 import child_pb2, ledger_pb2, recursion_service_pb2_grpc
 
 from services.common.channel import open_channel
 from services.recursion.children.ports import Answer, Job
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 from tests.fakes.child_engine import ScriptedEngine, answer
 from tests.integration.recursion.rig import Turn, make_policy, open_request, refused, serving, told
 from tests.integration.recursion.test_children import forever

@@ -9,7 +9,7 @@ from pathlib import Path
 from fleet.recursion.v1 import child_pb2, ledger_pb2, recursion_service_pb2
 
 from services.common import keys
-from services.rlm.budget import Dimension, from_wire
+from services.rlm.budget.gate import Dimension, from_wire
 from tests.integration.recursion.rig import LIMITS, Replica, Turn, make_policy, open_request, refused, serving
 
 LLM = Dimension.LLM_CALLS

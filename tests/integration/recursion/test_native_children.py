@@ -18,7 +18,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from services.common.channel import open_channel
 from services.recursion.main import build_service
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 from services.sandbox.main import build_service as build_sandbox
 from tests.fakes.scripted_llm import Reply, Request, ScriptedLlm, action
 from tests.integration.recursion.rig import Turn, make_policy, open_request, refused, told

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from services.common.errors import FleetError
 from services.common.ids import new_id
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 from tests.integration.recursion.stores import NOW, Stores, ledger
 
 LLM = Dimension.LLM_CALLS

@@ -18,7 +18,7 @@ from dspy.primitives.code_interpreter import (
 )
 
 from services.common.errors import FleetError
-from services.rlm.budget import Dimension, LocalGate
+from services.rlm.budget.gate import Dimension, LocalGate
 from services.rlm.events import (
     BudgetExhausted,
     IterationCompleted,
@@ -28,9 +28,9 @@ from services.rlm.events import (
     ToolCompleted,
     Warned,
 )
-from services.rlm.finalization import LoopEnded
-from services.rlm.interpreter import BrokerInterpreter, InterpreterLimits
-from services.rlm.scope import InvocationScope
+from services.rlm.interpreter.broker import BrokerInterpreter, InterpreterLimits
+from services.rlm.invocation.finalization import LoopEnded
+from services.rlm.invocation.scope import InvocationScope
 from tests.fakes.attach_servicer import AttachServicer, FakeSandbox, attach_server
 from tests.fakes.rlm_events import KeptEvents
 
@@ -375,7 +375,7 @@ thread = threading.Thread(target=later); thread.start()
 
 
 def _forwarding(bench: Bench, name: str) -> Callable[[], Any]:
-    from services.rlm.scope import enter_scope
+    from services.rlm.invocation.scope import enter_scope
     from services.rlm.tools import ToolDeclaration, native_tool
 
     tool = native_tool(ToolDeclaration(name, "Waits."))

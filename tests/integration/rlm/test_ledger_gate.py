@@ -13,8 +13,8 @@ from fleet.recursion.v1 import recursion_service_pb2, recursion_service_pb2_grpc
 
 from services.common.errors import FleetError
 from services.common.rpc_status import DETAILS_KEY, to_status
-from services.rlm.budget import Dimension, budget_exhausted
-from services.rlm.ledger_gate import LedgerGate
+from services.rlm.budget.gate import Dimension, budget_exhausted
+from services.rlm.budget.ledger_gate import LedgerGate
 
 LIMIT = 20
 

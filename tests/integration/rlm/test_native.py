@@ -14,7 +14,7 @@ import dspy
 import pytest
 
 from services.common.errors import FleetError
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 from services.rlm.events import (
     BudgetExhausted,
     BudgetUpdated,

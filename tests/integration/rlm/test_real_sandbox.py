@@ -18,13 +18,13 @@ from google.protobuf.duration_pb2 import Duration
 from config.loader import load
 from services.common.channel import open_channel
 from services.common.errors import FleetError
-from services.rlm.budget import LocalGate
-from services.rlm.capsules import HistoryCapsule
+from services.rlm.budget.gate import LocalGate
+from services.rlm.contract.capsules import HistoryCapsule
 from services.rlm.events import OutputDelta, OutputFinal, ToolCalled, ToolCompleted, Warned
-from services.rlm.finalization import LoopEnded
-from services.rlm.interpreter import BrokerInterpreter, InterpreterLimits
+from services.rlm.interpreter.broker import BrokerInterpreter, InterpreterLimits
+from services.rlm.invocation.finalization import LoopEnded
+from services.rlm.invocation.scope import InvocationScope, enter_scope
 from services.rlm.native import NativeRlm, RlmSpec
-from services.rlm.scope import InvocationScope, enter_scope
 from services.rlm.tools import ToolDeclaration, native_tool
 from services.sandbox.main import build_service
 from tests.fakes.rlm_bench import ROOT, SUB, models

@@ -11,7 +11,7 @@ import pytest
 
 from services.common.errors import FleetError
 from services.rlm.events import LmCompleted
-from services.rlm.provider_line import LineCut
+from services.rlm.models.provider_line import LineCut
 from tests.fakes.rlm_models import ROOT, SUB, model_bench, query_tools
 from tests.fakes.scripted_llm import Reply
 

@@ -10,8 +10,8 @@ import dspy
 import pytest
 from dspy.primitives.code_interpreter import FinalOutput
 
-from services.rlm.callbacks import StepCallback
 from services.rlm.events import IterationStarted, LmCalled, Reasoning
+from services.rlm.invocation.callbacks import StepCallback
 from tests.fakes.rlm_models import model_bench
 from tests.fakes.scripted_llm import Reply, action, fields
 

@@ -13,8 +13,8 @@ import pytest
 
 from services.rlm.events import LmCalled, LmCompleted
 from services.rlm.failures import to_fleet_error
-from services.rlm.models import ModelFactory, model_name
-from services.rlm.usage import ModelUse
+from services.rlm.models.factory import ModelFactory, model_name
+from services.rlm.models.usage import ModelUse
 from tests.fakes.rlm_models import ENV, KEY, ROOT, SUB, llm_policy, model_bench, query_tools
 from tests.fakes.scripted_llm import Reply
 
@@ -160,7 +160,7 @@ import socket, time
 def refused(*args, **kwargs): raise AssertionError("the network was used")
 socket.getaddrinfo = refused
 from tests.fakes.rlm_models import ENV, llm_policy
-from services.rlm.models import ModelFactory
+from services.rlm.models.factory import ModelFactory
 ModelFactory(llm_policy("http://nowhere.invalid/v1"), ENV).warm_up()
 import dspy
 print(dspy.__version__)

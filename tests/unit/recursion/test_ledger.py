@@ -19,7 +19,7 @@ from services.recursion.budget.ledger import (
     check_reservable,
     exhausted,
 )
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LEDGER = Ledger(

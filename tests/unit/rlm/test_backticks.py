@@ -11,9 +11,9 @@ from dspy.predict.rlm import _strip_code_fences
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from services.rlm.backticks import BackticksRemainError, harmless
-from services.rlm.fences import extract
-from services.rlm.python_source import compiles, scan
+from services.rlm.adapter.backticks import BackticksRemainError, harmless
+from services.rlm.adapter.fences import extract
+from services.rlm.adapter.python_source import compiles, scan
 
 CASES = [
     "x = '```'", 'x = "a```b````c"', "x = r'```(\\w+)'", "x = b'```'", "x = rb'```\\d'", "x = '''\n```python\n'''",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import FleetError
-from services.rlm.budget import CappedGate, Dimension, LocalGate, Reservation, from_wire, to_wire
+from services.rlm.budget.gate import CappedGate, Dimension, LocalGate, Reservation, from_wire, to_wire
 
 
 def test_every_dimension_has_a_wire_value() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import dspy
 import pytest
 
-from services.rlm.capsules import PREVIEW_CHARS, AttachmentContextCapsule, HistoryCapsule
-from services.rlm.dto import AttachmentInput, SessionContextInput
-from services.rlm.inputs import CHILD_INPUTS, ROOT_INPUTS, child_inputs, root_inputs
+from services.rlm.contract.capsules import PREVIEW_CHARS, AttachmentContextCapsule, HistoryCapsule
+from services.rlm.contract.dto import AttachmentInput, SessionContextInput
+from services.rlm.contract.inputs import CHILD_INPUTS, ROOT_INPUTS, child_inputs, root_inputs
 
 
 def _entry(index: int, filename: str = "report.pdf") -> AttachmentInput:

@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from services.rlm.dto import (
+from services.rlm.contract.dto import (
     AttachmentInput,
     MessagePreview,
     SessionContextInput,

@@ -12,8 +12,8 @@ from dspy.primitives.code_interpreter import CodeInterpreterError
 
 from services.common.errors import FleetError
 from services.rlm.failures import to_fleet_error
-from services.rlm.model_errors import read_model_error
-from services.rlm.provider_line import LineCut
+from services.rlm.models.model_errors import read_model_error
+from services.rlm.models.provider_line import LineCut
 
 SECRET = "sk-secret https://user:pw@host/path /root/file"
 

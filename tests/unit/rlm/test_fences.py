@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.rlm.fences import CodeError, extract
+from services.rlm.adapter.fences import CodeError, extract
 
 ONE = "print(1)"
 END = "\n\n[[ ## completed ## ]]"

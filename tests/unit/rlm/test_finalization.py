@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.rlm.budget import Dimension
-from services.rlm.finalization import Finalization
+from services.rlm.budget.gate import Dimension
+from services.rlm.invocation.finalization import Finalization
 
 
 class Hand:

@@ -6,7 +6,7 @@ from fleet.sandbox.v1 import attach_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.rlm.observation import STATE_LOST, clip, observe
+from services.rlm.interpreter.observation import STATE_LOST, clip, observe
 
 
 @given(st.text(max_size=500), st.integers(60, 200))

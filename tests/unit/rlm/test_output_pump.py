@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from services.rlm.output_pump import OutputPump
+from services.rlm.interpreter.output_pump import OutputPump
 
 
 async def test_pieces_come_together_until_the_timer_or_the_size() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Optional
 import dspy
 import pytest
 
-from services.rlm.outputs import OutputContract, OutputError
+from services.rlm.contract.outputs import OutputContract, OutputError
 from services.rlm.spec import RlmSpec
 from services.rlm.tools import ToolDeclaration
 

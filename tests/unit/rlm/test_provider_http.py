@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import httpx2
 import pytest
 
-from services.rlm.provider_http import ExchangeRules, ProviderTransport
-from services.rlm.provider_line import LineCut, ProviderLine
+from services.rlm.models.provider_http import ExchangeRules, ProviderTransport
+from services.rlm.models.provider_line import LineCut, ProviderLine
 
 
 class _Provider(httpx2.BaseTransport):

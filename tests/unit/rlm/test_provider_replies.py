@@ -9,7 +9,14 @@ import time
 import httpx2
 import pytest
 
-from services.rlm.provider_replies import NO_TEXT, fill_missing_text, redact_error, retry_after, retry_delay, with_body
+from services.rlm.models.provider_replies import (
+    NO_TEXT,
+    fill_missing_text,
+    redact_error,
+    retry_after,
+    retry_delay,
+    with_body,
+)
 
 KEY = "dapi0123456789abcdef"
 

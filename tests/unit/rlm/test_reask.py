@@ -5,9 +5,9 @@ from __future__ import annotations
 import dspy
 import pytest
 
-from services.rlm.adapter import ReplyError
-from services.rlm.provider_line import LineCut
-from services.rlm.reask import Reasks
+from services.rlm.adapter.chat import ReplyError
+from services.rlm.adapter.reask import Reasks
+from services.rlm.models.provider_line import LineCut
 
 SIGNATURE = dspy.Signature("question -> answer")
 

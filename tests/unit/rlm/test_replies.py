@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.rlm.replies import json_object, sections, without_thoughts
+from services.rlm.adapter.replies import json_object, sections, without_thoughts
 
 
 def test_sections_end_at_markers() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from services.common.errors import FleetError
-from services.rlm.budget import Dimension, LocalGate
+from services.rlm.budget.gate import Dimension, LocalGate
 from services.rlm.events import BudgetExhausted, BudgetUpdated, Warned
-from services.rlm.scope import InvocationScope, current_scope, enter_scope
-from services.rlm.usage import ModelUse
+from services.rlm.invocation.scope import InvocationScope, current_scope, enter_scope
+from services.rlm.models.usage import ModelUse
 from tests.fakes.rlm_events import KeptEvents
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from config.loader import load, profiles
 from config.policy import Policy
-from services.rlm.inputs import CHILD_INPUTS, ROOT_INPUTS
+from services.rlm.contract.inputs import CHILD_INPUTS, ROOT_INPUTS
+from services.rlm.contract.signatures import child_signature, root_signature
 from services.rlm.instructions import compose_child, compose_root
-from services.rlm.signatures import child_signature, root_signature
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from services.rlm.events import Code, IterationCompleted, IterationStarted, Reasoning, RlmEvent
-from services.rlm.steps import UNREAD_CODE, StepRecord, Steps
+from services.rlm.invocation.steps import UNREAD_CODE, StepRecord, Steps
 
 
 def test_a_step_goes_from_its_beginning_to_its_output() -> None:

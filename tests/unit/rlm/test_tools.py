@@ -8,10 +8,10 @@ import pytest
 from pydantic import JsonValue
 
 from services.common.errors import FleetError
-from services.rlm.budget import LocalGate
-from services.rlm.hooks import CancelHooks, step_hooks
-from services.rlm.scope import InvocationScope, enter_scope
-from services.rlm.tool_specs import tool_specs
+from services.rlm.budget.gate import LocalGate
+from services.rlm.interpreter.tool_specs import tool_specs
+from services.rlm.invocation.hooks import CancelHooks, step_hooks
+from services.rlm.invocation.scope import InvocationScope, enter_scope
 from services.rlm.tools import ToolDeclaration, native_tool
 from tests.fakes.rlm_events import KeptEvents
 

@@ -10,7 +10,7 @@ from fleet.sandbox.v1 import attach_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.rlm.values import PART_BYTES, ValueCache, ValueNotJsonError, encode, parts, to_json, variables
+from services.rlm.interpreter.values import PART_BYTES, ValueCache, ValueNotJsonError, encode, parts, to_json, variables
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from services.rlm.worker import LoopWorker
+from services.rlm.invocation.worker import LoopWorker
 
 
 async def test_work_runs_in_another_thread_with_the_callers_context() -> None:

@@ -13,9 +13,9 @@ from typing import Any
 from services.common.clock import SystemClock
 from services.common.redaction import Redactor
 from services.rlm import events
+from services.rlm.invocation.scope import InvocationScope
+from services.rlm.models.usage import ModelUse
 from services.rlm.native import RlmOutcome
-from services.rlm.scope import InvocationScope
-from services.rlm.usage import ModelUse
 from services.session.attachments.attachment import Attachment
 from services.session.running.background import BackgroundTasks
 from services.session.running.clients.recursion import RecursionClient

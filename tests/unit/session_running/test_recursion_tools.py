@@ -12,9 +12,9 @@ import pytest
 from fleet.recursion.v1 import child_pb2, recursion_service_pb2, recursion_service_pb2_grpc
 
 from services.common.errors import FleetError
-from services.rlm.budget import LocalGate
+from services.rlm.budget.gate import LocalGate
 from services.rlm.events import RlmEvent
-from services.rlm.scope import InvocationScope
+from services.rlm.invocation.scope import InvocationScope
 from services.session.running.clients.recursion import TurnBooks
 from services.session.running.tools.recursion import RecursionTools, RootLease
 from services.session.running.turn_events import Payload

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.rlm import events
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 from services.session.events.bounds import TEXT_BYTES
 from services.session.running.turn_events import cut_middle, shown, to_payload
 

@@ -11,10 +11,10 @@ import pytest
 
 from services.common.errors import FleetError
 from services.rlm import events
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
+from services.rlm.invocation.scope import InvocationScope
+from services.rlm.models.usage import ModelUse
 from services.rlm.native import RlmOutcome
-from services.rlm.scope import InvocationScope
-from services.rlm.usage import ModelUse
 from services.session.running.turn_run import TurnRun
 from services.session.turns.turn import Termination, TurnState
 from tests.fakes.turn_record import MemoryRecord

@@ -12,7 +12,7 @@ from fleet.recursion.v1 import ledger_pb2, recursion_service_pb2, recursion_serv
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from services.common.rpc_status import translated_errors
-from services.rlm import budget
+from services.rlm.budget import gate as budget
 from services.session.turns.spending import BudgetLine
 
 

@@ -15,10 +15,10 @@ from services.session.running.clients.sandbox import LeaseHandle, LeaseOwner, Sa
 from services.session.running.residents.resident import ResidentRuntime, SessionKey
 
 if TYPE_CHECKING:
-    from services.rlm.interpreter import BrokerInterpreter, InterpreterLimits
-    from services.rlm.models import ModelFactory
+    from services.rlm.interpreter.broker import BrokerInterpreter, InterpreterLimits
+    from services.rlm.invocation.scope import InvocationScope
+    from services.rlm.models.factory import ModelFactory
     from services.rlm.native import NativeRlm, RlmOutcome, RlmSpec
-    from services.rlm.scope import InvocationScope
 
 SUBJECT = "service:session"
 """The subject of what the session service does on a Session's behalf."""
@@ -106,7 +106,7 @@ class RootRuntime:
         Raises:
             FleetError: no sandbox could be had.
         """
-        from services.rlm.interpreter import BrokerInterpreter
+        from services.rlm.interpreter.broker import BrokerInterpreter
         from services.rlm.native import NativeRlm
 
         # The acquisition is not cancelled with its Turn: only its outcome tells what there is to be released.

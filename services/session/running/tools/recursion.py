@@ -12,8 +12,8 @@ from pydantic import JsonValue
 from services.common.errors import FleetError
 from services.common.ids import new_id
 from services.common.text import clean
-from services.rlm.budget import Dimension
-from services.rlm.scope import InvocationScope
+from services.rlm.budget.gate import Dimension
+from services.rlm.invocation.scope import InvocationScope
 from services.rlm.tools import ToolDeclaration
 from services.session.running.background import BackgroundTasks
 from services.session.running.children.events import ChildBatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.rlm.scope import AsyncToolHandler
+from services.rlm.invocation.scope import AsyncToolHandler
 from services.rlm.tools import ToolDeclaration
 from services.session.attachments.attachment import Attachment
 from services.session.running.journal import TurnJournal

@@ -12,12 +12,12 @@ from dspy.primitives.code_interpreter import CodeInterpreterError
 from fleet.sandbox.v1 import attach_pb2
 
 from services.common.ids import new_id
-from services.rlm.attach_stream import AttachStream, AttachStub
-from services.rlm.dispatcher import Invocation, ToolDispatcher
-from services.rlm.execution import Execution
-from services.rlm.output_pump import OutputPump
+from services.rlm.interpreter.attach_stream import AttachStream, AttachStub
+from services.rlm.interpreter.dispatcher import Invocation, ToolDispatcher
+from services.rlm.interpreter.execution import Execution
+from services.rlm.interpreter.output_pump import OutputPump
+from services.rlm.interpreter.values import Encoded, parts, variables
 from services.rlm.spec import PROTOCOL_VERSION
-from services.rlm.values import Encoded, parts, variables
 
 _STUBBORN_SECONDS = 15.0
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from services.rlm.budget import Dimension
+from services.rlm.budget.gate import Dimension
 
 ACTIONS_AFTER_BUDGET = 2
 """Actions that the model still gets after a dimension ended its work."""

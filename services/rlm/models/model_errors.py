@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.rlm.provider_line import LineCut
-from services.rlm.provider_replies import retry_after
+from services.rlm.models.provider_line import LineCut
+from services.rlm.models.provider_replies import retry_after
 
 _MAX_CAUSES = 12
 _REQUEST_ID = re.compile(r"^[\w.:-]{1,80}$")

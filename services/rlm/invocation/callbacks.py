@@ -16,9 +16,9 @@ import dspy
 from dspy.utils.callback import BaseCallback
 
 from services.rlm.events import LmCalled, LmCompleted
-from services.rlm.model_errors import called_off, read_model_error
-from services.rlm.scope import InvocationScope
-from services.rlm.usage import ModelUse
+from services.rlm.invocation.scope import InvocationScope
+from services.rlm.models.model_errors import called_off, read_model_error
+from services.rlm.models.usage import ModelUse
 
 call_purpose: ContextVar[str] = ContextVar("rlm_call_purpose", default="llm_query")
 """What the calling code asks a model for; the adapter sets it, and calls from sandbox code keep the default."""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from services.common.errors import FleetError
-from services.rlm.budget import Dimension, Reservation
-from services.rlm.scope import InvocationScope
+from services.rlm.budget.gate import Dimension, Reservation
+from services.rlm.invocation.scope import InvocationScope
 from services.rlm.tools import NATIVE_LLM_TOOLS
 
 

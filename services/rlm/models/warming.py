@@ -11,8 +11,8 @@ import dspy
 import httpx2
 import openai
 
-from services.rlm.adapter import FleetAdapter
-from services.rlm.lm_settings import lm_settings
+from services.rlm.adapter.chat import FleetAdapter
+from services.rlm.models.lm_settings import lm_settings
 
 _ADDRESS = "http://provider.invalid/v1"
 _REPLY = {

@@ -16,13 +16,13 @@ import dspy
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
 from dspy.utils.exceptions import AdapterParseError
 
-from services.rlm.backticks import BackticksRemainError, harmless
-from services.rlm.callbacks import call_purpose, is_action
-from services.rlm.fences import CodeError, extract
-from services.rlm.prompt_bounds import bounded, sendable
-from services.rlm.reask import Reasks
-from services.rlm.replies import json_object, sections, without_thoughts
-from services.rlm.scope import current_scope
+from services.rlm.adapter.backticks import BackticksRemainError, harmless
+from services.rlm.adapter.fences import CodeError, extract
+from services.rlm.adapter.reask import Reasks
+from services.rlm.adapter.replies import json_object, sections, without_thoughts
+from services.rlm.invocation.callbacks import call_purpose, is_action
+from services.rlm.invocation.scope import current_scope
+from services.rlm.models.prompt_bounds import bounded, sendable
 
 _CODE = "code"
 _ENDING_SECONDS = 0.25

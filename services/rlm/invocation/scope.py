@@ -10,12 +10,12 @@ from contextvars import ContextVar
 from pydantic import JsonValue
 
 from services.common.errors import FleetError
-from services.rlm.budget import BudgetGate, Dimension, Reservation
+from services.rlm.budget.gate import BudgetGate, Dimension, Reservation
 from services.rlm.events import BudgetExhausted, BudgetUpdated, EventSink, RlmEvent
-from services.rlm.finalization import Finalization
-from services.rlm.hooks import CancelHooks
-from services.rlm.steps import Steps
-from services.rlm.usage import ModelUse, UsageMeter
+from services.rlm.invocation.finalization import Finalization
+from services.rlm.invocation.hooks import CancelHooks
+from services.rlm.invocation.steps import Steps
+from services.rlm.models.usage import ModelUse, UsageMeter
 
 AsyncToolHandler = Callable[..., Awaitable[JsonValue]]
 """A host tool: called with keyword arguments on the server's event loop, cancelled when its step is interrupted."""

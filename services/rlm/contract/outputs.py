@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from services.common.text import clean
-from services.rlm.values import ValueNotJsonError, to_json
+from services.rlm.interpreter.values import ValueNotJsonError, to_json
 
 if TYPE_CHECKING:
     import dspy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from services.rlm.dto import AttachmentInput, ChildFileInput, SessionContextInput, SkillCardInput
+from services.rlm.contract.dto import AttachmentInput, ChildFileInput, SessionContextInput, SkillCardInput
 
 ROOT_INPUTS = ("request", "history", "session_context", "skill_cards", "attachments")
 """The inputs that every Root Signature has, in order."""
@@ -34,7 +34,7 @@ def root_inputs(
         mount_root: the folder of the sandbox that attachment paths are relative to.
     """
     # DSPy takes seconds to import, and the parts of a service that prepare a Turn are loaded at its start.
-    from services.rlm.capsules import AttachmentContextCapsule, HistoryCapsule
+    from services.rlm.contract.capsules import AttachmentContextCapsule, HistoryCapsule
 
     return {
         "request": request,

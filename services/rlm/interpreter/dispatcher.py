@@ -16,11 +16,11 @@ from fleet.sandbox.v1 import attach_pb2
 from services.common.errors import FleetError
 from services.rlm.events import ToolCalled, ToolCompleted
 from services.rlm.failures import to_fleet_error
-from services.rlm.hooks import CancelHooks, step_hooks
-from services.rlm.scope import InvocationScope
-from services.rlm.tool_gate import admit
+from services.rlm.interpreter.tool_gate import admit
+from services.rlm.interpreter.values import ValueNotJsonError, loads, to_json
+from services.rlm.invocation.hooks import CancelHooks, step_hooks
+from services.rlm.invocation.scope import InvocationScope
 from services.rlm.tools import NATIVE_LLM_TOOLS
-from services.rlm.values import ValueNotJsonError, loads, to_json
 
 _LOG = logging.getLogger(__name__)
 _WORKERS = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from services.rlm.model_errors import ASK_AGAIN, ModelErrorKind, called_off, read_model_error
-from services.rlm.scope import InvocationScope
+from services.rlm.invocation.scope import InvocationScope
+from services.rlm.models.model_errors import ASK_AGAIN, ModelErrorKind, called_off, read_model_error
 
 MAX_REASKS = 2
 """Requests after the first one."""

@@ -18,9 +18,9 @@ import httpx2
 from pydantic import JsonValue
 
 from config.llm import Llm, ResolvedModel
-from services.rlm.provider_http import ExchangeRules, ProviderTransport, open_transport
-from services.rlm.provider_line import ProviderLine
-from services.rlm.scope import InvocationScope
+from services.rlm.invocation.scope import InvocationScope
+from services.rlm.models.provider_http import ExchangeRules, ProviderTransport, open_transport
+from services.rlm.models.provider_line import ProviderLine
 
 if TYPE_CHECKING:
     import dspy
@@ -54,7 +54,7 @@ class RlmModels:
         Args:
             callbacks: added to those that are set for the process, such as tracing.
         """
-        from services.rlm.lm_settings import lm_settings
+        from services.rlm.models.lm_settings import lm_settings
 
         return lm_settings(self.root, adapter=self.adapter, callbacks=callbacks)
 
@@ -96,7 +96,7 @@ class ModelFactory:
             role: who writes the programs: the Root, or a child, which uses the Root's settings.
         """
         _prepare_litellm()
-        from services.rlm.adapter import FleetAdapter
+        from services.rlm.adapter.chat import FleetAdapter
 
         main_line, sub_line = _line(self._root, scope), _line(self._sub, scope)
         main_way = _transport(self._root, main_line, needs_text=False)
@@ -121,7 +121,7 @@ class ModelFactory:
             dspy.LMConfigurationError: a role's settings can't be used with its model.
         """
         _prepare_litellm()
-        from services.rlm.warming import warm_up
+        from services.rlm.models.warming import warm_up
 
         _tls()
         for settings in (self._root, self._sub):
@@ -145,7 +145,7 @@ def _transport(settings: ResolvedModel, line: ProviderLine, *, needs_text: bool)
 def _watched(settings: ResolvedModel, role: str, scope: InvocationScope, transport: ProviderTransport) -> dspy.LM:
     import openai
 
-    from services.rlm.callbacks import ModelCallback
+    from services.rlm.invocation.callbacks import ModelCallback
 
     client = openai.OpenAI(
         base_url=settings.base_url,

@@ -11,20 +11,20 @@ from dspy.primitives.code_interpreter import CodeExecutionError, CodeInterpreter
 from fleet.sandbox.v1 import attach_pb2
 
 from services.common.errors import FleetError
-from services.rlm.attach_stream import AttachStub
-from services.rlm.budget import Dimension
-from services.rlm.connection import SandboxConnection
-from services.rlm.dispatcher import Invocation
+from services.rlm.budget.gate import Dimension
+from services.rlm.contract.outputs import OutputContract
 from services.rlm.events import OutputDelta, Warned
-from services.rlm.execution import Execution
-from services.rlm.finalization import LoopEnded
-from services.rlm.observation import STATE_LOST
-from services.rlm.output_pump import OutputPump
-from services.rlm.outputs import OutputContract
-from services.rlm.scope import InvocationScope
-from services.rlm.step_outcome import StepOutcome, interrupted, outcome_of
-from services.rlm.tool_specs import output_fields, tool_specs
-from services.rlm.values import Encoded, ValueCache, ValueNotJsonError
+from services.rlm.interpreter.attach_stream import AttachStub
+from services.rlm.interpreter.connection import SandboxConnection
+from services.rlm.interpreter.dispatcher import Invocation
+from services.rlm.interpreter.execution import Execution
+from services.rlm.interpreter.observation import STATE_LOST
+from services.rlm.interpreter.output_pump import OutputPump
+from services.rlm.interpreter.step_outcome import StepOutcome, interrupted, outcome_of
+from services.rlm.interpreter.tool_specs import output_fields, tool_specs
+from services.rlm.interpreter.values import Encoded, ValueCache, ValueNotJsonError
+from services.rlm.invocation.finalization import LoopEnded
+from services.rlm.invocation.scope import InvocationScope
 
 _SET_UP_PREFIX = "_raw_"
 _VALUES_GONE = "VariableError"

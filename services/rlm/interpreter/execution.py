@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from fleet.sandbox.v1 import attach_pb2
 
-from services.rlm.hooks import CancelHooks
-from services.rlm.output_pump import OutputPump
+from services.rlm.interpreter.output_pump import OutputPump
+from services.rlm.invocation.hooks import CancelHooks
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import httpx2
 
-from services.rlm.provider_line import CONNECT_SECONDS, LineCut, Permit, ProviderLine
-from services.rlm.provider_replies import RETRIED, fill_missing_text, redact_error, retry_delay, with_body
+from services.rlm.models.provider_line import CONNECT_SECONDS, LineCut, Permit, ProviderLine
+from services.rlm.models.provider_replies import RETRIED, fill_missing_text, redact_error, retry_delay, with_body
 
 _LIMITS = httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=60.0)
 

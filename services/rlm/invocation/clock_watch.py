@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import TracebackType
 
 from services.common.errors import FleetError
-from services.rlm.budget import Dimension
-from services.rlm.scope import InvocationScope
+from services.rlm.budget.gate import Dimension
+from services.rlm.invocation.scope import InvocationScope
 
 
 class ClockWatch:

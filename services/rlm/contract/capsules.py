@@ -1,6 +1,6 @@
 """Inputs that live in the sandbox: the model sees a short preview, the value is rebuilt there once a Turn.
 
-Importing this module imports DSPy; callers that must start quickly build inputs through `services.rlm.inputs`.
+Importing this module imports DSPy; callers that must start quickly build inputs through `services.rlm.contract.inputs`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dspy
 from dspy.primitives.sandbox_serializable import SandboxSerializable
 from pydantic import model_serializer
 
-from services.rlm.dto import AttachmentInput, preview
+from services.rlm.contract.dto import AttachmentInput, preview
 
 PREVIEW_CHARS = 2_000
 """Characters of a capsule's preview, whatever it holds."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from fleet.sandbox.v1 import attach_pb2
 from pydantic import JsonValue
 
+from services.rlm.contract.outputs import OutputContract, OutputError
 from services.rlm.events import OutputFinal
-from services.rlm.observation import NO_OUTPUT, clip, observe
-from services.rlm.outputs import OutputContract, OutputError
-from services.rlm.values import loads
+from services.rlm.interpreter.observation import NO_OUTPUT, clip, observe
+from services.rlm.interpreter.values import loads
 
 
 @dataclass(frozen=True)

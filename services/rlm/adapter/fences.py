@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from services.rlm.python_source import compiles, scan
+from services.rlm.adapter.python_source import compiles, scan
 
 _OPENING = re.compile(r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<tag>[\w.+#-]*)[^\n`]*$", re.MULTILINE)
 _ONE_LINE = re.compile(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from services.rlm.python_source import Piece, parse, scan
+from services.rlm.adapter.python_source import Piece, parse, scan
 
 FENCE = "```"
 

@@ -13,7 +13,7 @@ from fleet.recursion.v1 import recursion_service_pb2, recursion_service_pb2_grpc
 from services.common.errors import FleetError
 from services.common.ids import new_id
 from services.common.rpc_status import translated_errors
-from services.rlm.budget import Dimension, Reservation, to_wire
+from services.rlm.budget.gate import Dimension, Reservation, to_wire
 
 T = TypeVar("T")
 

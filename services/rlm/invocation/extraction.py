@@ -12,8 +12,8 @@ from dspy.primitives.sandbox_serializable import SandboxSerializable, build_repl
 from pydantic import JsonValue
 
 from services.common.errors import FleetError
-from services.rlm.outputs import OutputContract, OutputError
-from services.rlm.steps import StepRecord
+from services.rlm.contract.outputs import OutputContract, OutputError
+from services.rlm.invocation.steps import StepRecord
 
 _LOG = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""Reading a model's reply: its sections, its code as written, and asking again."""

@@ -1,0 +1,1 @@
+"""The budget as the harness sees it: dimensions, reservations and the gates that grant them."""

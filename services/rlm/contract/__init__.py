@@ -1,0 +1,1 @@
+"""What goes into an RLM and what comes out: Signatures, inputs, capsules, outputs."""

@@ -1,0 +1,1 @@
+"""The DSPy code interpreter whose Python runs in a broker's sandbox."""

@@ -1,0 +1,1 @@
+"""The Root, Sub and child models, and the connections to their providers."""
