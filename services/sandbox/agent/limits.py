@@ -108,11 +108,6 @@ def cpu_time(pid: int) -> float:
         return 0.0
 
 
-def others(own_pid: int) -> list[int]:
-    """Return the visible processes but one."""
-    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != own_pid]
-
-
 def private_memory_bytes(pids: list[int]) -> int:
     """Return the private resident memory of processes; those that are gone count nothing."""
     page = resource.getpagesize()

@@ -135,6 +135,17 @@ def _send(pid: int, signum: int) -> None:
         return
 
 
+def started() -> list[int]:
+    """Return the worker and all that it started.
+
+    In a process namespace of its own that is everybody else; without one, other programs' processes are visible too.
+    """
+    own = os.getpid()
+    if own != 1:
+        return descendants()
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and int(entry) != own]
+
+
 def descendants() -> list[int]:
     """Return all processes below this one; orphans come here because it is their subreaper."""
     parents: dict[int, int] = {}

@@ -15,7 +15,8 @@ from .clock import StepClock
 from .execution import Execution, OutputStream, Results, died, failure, stopped
 from .frames import Frame, FrameError
 from .host import HostChannel
-from .limits import Limits, others, private_memory_bytes
+from .limits import Limits, private_memory_bytes
+from .processes import started
 from .readiness import wait
 from .requests import RunRequest, python_version
 from .slot import WorkerLost, WorkerSlot
@@ -138,7 +139,7 @@ class Supervisor:
 
     def _check_processes(self) -> None:
         """Enforce what no limit of a single process can."""
-        pids = others(os.getpid())
+        pids = started()
         if private_memory_bytes(pids) > self._limits.memory_mb << 20:
             self._worker_gone(f"was ended because it used more than {self._limits.memory_mb} MiB of memory")
         elif self._running is None and len(pids) > self._limits.processes // 2:

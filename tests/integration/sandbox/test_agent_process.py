@@ -73,6 +73,13 @@ async def test_everything_ends_with_the_channel(interpreter: Interpreter) -> Non
     os.close(descriptor)
 
 
+async def test_memory_of_other_programs_is_not_counted(interpreter: Interpreter) -> None:
+    ballast = bytearray(os.urandom(1 << 20) * 1_100)  # more than the interpreter's whole limit, in this process
+    assert (await interpreter.run("kept = 1\nimport time; time.sleep(0.6)")).status == "ok"
+    assert (await interpreter.run("kept")).result_repr == "1"
+    assert len(ballast) > 1_000 << 20
+
+
 async def test_bytes_that_are_no_frames_end_the_agent(interpreter: Interpreter) -> None:
     assert isinstance(interpreter.channel, SocketChannel)
     assert interpreter.channel._transport is not None
