@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from fastapi import Request
+from fleet.session.v1 import attachment_service_pb2 as pb
 from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
@@ -35,6 +36,13 @@ class Upload:
     content_type: str
     byte_size: int | None
     chunks: AsyncIterator[bytes]
+
+    def metadata(self, sha256: str) -> pb.UploadAttachmentMetadata:
+        """What the session service is told before the bytes; `sha256` is empty when the client gave none."""
+        made = pb.UploadAttachmentMetadata(filename=self.filename, content_type=self.content_type, sha256=sha256)
+        if self.byte_size is not None:
+            made.byte_size = self.byte_size
+        return made
 
 
 async def read_upload(request: Request) -> Upload:

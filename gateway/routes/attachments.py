@@ -14,8 +14,8 @@ from gateway.openapi import Responses, answer, refusals
 from gateway.pages import PageSize, PageToken
 from gateway.ranges import ByteRange
 from gateway.replies import made, reply
-from gateway.upload_call import store
 from gateway.uploads import read_upload
+from services.common.upload_call import store
 
 router = APIRouter(prefix="/v1/attachments", tags=["attachments"])
 
@@ -53,7 +53,8 @@ async def upload_attachment(
 ) -> Response:
     """Upload a document: a multipart form with one `file`, or a raw body with `X-Filename`."""
     upload = await read_upload(request)
-    return made(await store(services.attachments, upload, x_content_sha256), "/v1/attachments")
+    stored = await store(services.attachments, upload.metadata(x_content_sha256), upload.chunks)
+    return made(stored, "/v1/attachments")
 
 
 @router.get("", responses={**answer(200, "A page.", "AttachmentList"), **refusals()})

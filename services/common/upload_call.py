@@ -1,4 +1,4 @@
-"""Sends an upload on to the session service while it arrives."""
+"""Sends a document to the session service, and tells the service's own reason when it refuses."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 from fleet.session.v1 import attachment_service_pb2 as pb
-
-from gateway.uploads import Upload
 
 if TYPE_CHECKING:
     from fleet.session.v1.attachment_service_pb2_grpc import AttachmentServiceAsyncStub
@@ -25,19 +23,19 @@ STATUS_SECONDS = 2.0
 _SENDING_FAILED = "Internal error from Core"
 
 
-async def store(attachments: AttachmentServiceAsyncStub, upload: Upload, sha256: str) -> pb.Attachment:
-    """Store a document.
+async def store(
+    attachments: AttachmentServiceAsyncStub, metadata: pb.UploadAttachmentMetadata, chunks: AsyncIterator[bytes]
+) -> pb.Attachment:
+    """Store the document that `metadata` describes and whose bytes are `chunks`, of any size each.
 
-    A refusal of the session service is answered at once, however much of the body is still to come; an upload whose
-    client goes, or whose body is malformed, is given up, which leaves nothing behind.
+    A refusal of the session service is answered at once, however much is still to come; when the caller is cancelled
+    or `chunks` fails, the upload is given up, which leaves nothing behind.
 
     Raises:
         AioRpcError: the session service refused.
-        FleetError: the body is malformed.
-        ClientDisconnect: the client has gone.
     """
     call: Any = attachments.UploadAttachment()
-    sending = asyncio.create_task(_send(call, upload, sha256))
+    sending = asyncio.create_task(_send(call, metadata, chunks))
     answering = asyncio.create_task(_Answer(call).wait())
     try:
         await asyncio.wait({sending, answering}, return_when=asyncio.FIRST_COMPLETED)
@@ -92,8 +90,8 @@ def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
     return None
 
 
-async def _send(call: Any, upload: Upload, sha256: str) -> None:
-    async for message in _messages(upload, sha256):
+async def _send(call: Any, metadata: pb.UploadAttachmentMetadata, chunks: AsyncIterator[bytes]) -> None:
+    async for message in _messages(metadata, chunks):
         try:
             await call.write(message)
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
@@ -103,11 +101,10 @@ async def _send(call: Any, upload: Upload, sha256: str) -> None:
         await call.done_writing()
 
 
-async def _messages(upload: Upload, sha256: str) -> AsyncIterator[pb.UploadAttachmentRequest]:
-    metadata = pb.UploadAttachmentMetadata(filename=upload.filename, content_type=upload.content_type, sha256=sha256)
-    if upload.byte_size is not None:
-        metadata.byte_size = upload.byte_size
+async def _messages(
+    metadata: pb.UploadAttachmentMetadata, chunks: AsyncIterator[bytes]
+) -> AsyncIterator[pb.UploadAttachmentRequest]:
     yield pb.UploadAttachmentRequest(metadata=metadata)
-    async for data in upload.chunks:
+    async for data in chunks:
         for start in range(0, len(data), CHUNK_BYTES):
             yield pb.UploadAttachmentRequest(chunk=data[start : start + CHUNK_BYTES])
