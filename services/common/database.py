@@ -21,6 +21,7 @@ from config.policy import Policy
 from config.problem import ConfigError, Problem
 from services.common.data_root import prepare
 from services.common.errors import FleetError
+from services.common.sqlite_connection import connect_sqlite
 
 BUSY_SECONDS = 10.0
 """How long a write waits for the database's one writer, on SQLite."""
@@ -137,7 +138,7 @@ def _postgres_engine(url: URL) -> AsyncEngine:
 
 
 def _sqlite_engine(url: URL) -> AsyncEngine:
-    engine = create_async_engine(url, connect_args={"timeout": BUSY_SECONDS})
+    engine = create_async_engine(url, connect_args={"timeout": BUSY_SECONDS, "async_creator_fn": connect_sqlite})
 
     @event.listens_for(engine.sync_engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:
