@@ -74,6 +74,7 @@ class SandboxConnection:
         self._stream.send(
             execute=attach_pb2.Execute(
                 execution_id=execution_id,
+                invocation=invocation.scope.id,
                 code=code.encode("utf-8", "surrogatepass"),
                 variables=variables(values),
                 timeout_ms=timeout_ms,

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from pydantic import JsonValue
 
 from services.common.errors import FleetError
+from services.common.ids import new_id
 from services.rlm.budget.gate import BudgetGate, Dimension, Reservation
 from services.rlm.events import BudgetExhausted, BudgetUpdated, EventSink, RlmEvent
 from services.rlm.invocation.finalization import Finalization
@@ -35,6 +36,7 @@ class InvocationScope:
     """One Turn or one child: events, budget, tools, clock, usage and cancellation. Safe from any thread.
 
     Attributes:
+        id: tells the sandbox this invocation from the others that it serves.
         sink: takes the events.
         tools: handlers by tool name.
         finalization: when work ends.
@@ -66,6 +68,7 @@ class InvocationScope:
             max_iters: how many steps there may be.
             loop: the event loop that tool handlers run on; the running one by default.
         """
+        self.id = new_id()
         self.sink = sink
         self.tools = dict(tools)
         self.loop = loop or asyncio.get_running_loop()

@@ -47,16 +47,31 @@ class Answer:
         self.error: dict[str, Any] | None = _checked_error(control.get("error")) if failed else None
 
 
-def checked_call(frame: Frame) -> tuple[str, str]:
-    """Return the worker's call id and the tool's name.
+class WorkerCall:
+    """A host call as the worker sent it, checked for form.
+
+    Args:
+        frame: What the worker sent.
+
+    Attributes:
+        id: The worker's id of the call.
+        name: The tool's name.
+        invocation: What the worker says the calling thread belongs to; None when it can't tell.
+        arguments: Bytes that should be a JSON object.
 
     Raises:
-        ProtocolError: They are malformed.
+        ProtocolError: It isn't a call.
     """
-    call_id, name = frame.control.get("call_id"), frame.control.get("name")
-    if not isinstance(call_id, str) or len(call_id) > _MAX_ID or not isinstance(name, str):
-        raise ProtocolError("malformed call")
-    return call_id, name
+
+    def __init__(self, frame: Frame) -> None:
+        control = frame.control
+        call_id, name, invocation = control.get("call_id"), control.get("name"), control.get("invocation")
+        if not isinstance(call_id, str) or len(call_id) > _MAX_ID or not isinstance(name, str):
+            raise ProtocolError("malformed call")
+        self.id = call_id
+        self.name = name
+        self.invocation = invocation if isinstance(invocation, str) else None
+        self.arguments = frame.body
 
 
 def is_object(data: bytes) -> bool:

@@ -9,6 +9,7 @@ import os
 from . import frames, wire_json
 from .frames import Frame
 from .interrupts import Interrupts
+from .lineage import Lineage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ class Link:
     Args:
         descriptor: The control socket.
         interrupts: Told while a frame is being written, so that an interrupt can't cut it.
+        lineage: Says which invocation a calling thread belongs to.
     """
 
-    def __init__(self, descriptor: int, interrupts: Interrupts) -> None:
+    def __init__(self, descriptor: int, interrupts: Interrupts, lineage: Lineage) -> None:
         self._descriptor = descriptor
         self._interrupts = interrupts
+        self._lineage = lineage
         self._commands: _queue.SimpleQueue[Frame] = _queue.SimpleQueue()
         self._send_lock = _thread.allocate_lock()
         self._calls: dict[str, _Call] = {}
@@ -104,7 +107,7 @@ class Link:
 
         Raises:
             TypeError: An argument has no JSON form.
-            ToolError: The tool failed on the host.
+            ToolError: The tool failed on the host, or the calling thread belongs to an invocation that is over.
             RuntimeError: The calling process was forked from the interpreter.
         """
         if self.forked:
@@ -115,7 +118,8 @@ class Link:
         call_id = f"{_thread.get_ident():x}-{self._last_call}"
         self._calls[call_id] = call
         try:
-            self.send(Frame(frames.TOOL_CALL, {"call_id": call_id, "name": name}, body))
+            control = {"call_id": call_id, "name": name, "invocation": self._lineage.own}
+            self.send(Frame(frames.TOOL_CALL, control, body))
             call.arrived.acquire()
         finally:
             self._calls.pop(call_id, None)

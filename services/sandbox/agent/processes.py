@@ -24,22 +24,25 @@ class WorkerProcess:
 
     Attributes:
         pid: Its process id.
-        control: Descriptor of the control socket.
+        socket: The supervisor's end of the control socket; it says which process wrote.
+        control: Its descriptor.
         stdout: Descriptor of what it prints.
         stderr: Descriptor of what it prints as errors.
         exit_status: Wait status once it was reaped.
     """
 
-    def __init__(self, pid: int, control: int, stdout: int, stderr: int) -> None:
+    def __init__(self, pid: int, socket: _socket.socket, stdout: int, stderr: int) -> None:
         self.pid = pid
-        self.control = control
+        self.socket = socket
+        self.control = socket.fileno()
         self.stdout = stdout
         self.stderr = stderr
         self.exit_status: int | None = None
 
     def close(self) -> None:
         """Close the supervisor's ends."""
-        for descriptor in (self.control, self.stdout, self.stderr):
+        self.socket.close()
+        for descriptor in (self.stdout, self.stderr):
             os.close(descriptor)
 
 
@@ -54,13 +57,16 @@ def fork_worker(run: Callable[[int], None], limits: Limits) -> WorkerProcess:
         OSError: No process can be made.
     """
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    control, worker_control = ours.detach(), theirs.detach()
+    ours.setblocking(False)
+    ours.setsockopt(_socket.SOL_SOCKET, _socket.SO_PASSCRED, 1)
+    worker_control = theirs.detach()
     out_read, out_write = os.pipe()
     err_read, err_write = os.pipe()
     try:
         pid = os.fork()
     except OSError:
-        for descriptor in (control, worker_control, out_read, out_write, err_read, err_write):
+        ours.close()
+        for descriptor in (worker_control, out_read, out_write, err_read, err_write):
             os.close(descriptor)
         raise
     if pid == 0:
@@ -73,9 +79,9 @@ def fork_worker(run: Callable[[int], None], limits: Limits) -> WorkerProcess:
             os._exit(70)
     for descriptor in (worker_control, out_write, err_write):
         os.close(descriptor)
-    for descriptor in (control, out_read, err_read):
+    for descriptor in (out_read, err_read):
         os.set_blocking(descriptor, False)
-    return WorkerProcess(pid, control, out_read, err_read)
+    return WorkerProcess(pid, ours, out_read, err_read)
 
 
 _WORKER_CONTROL = 3

@@ -23,6 +23,7 @@ class RunRequest:
 
     def __init__(self, execution_id: str) -> None:
         self.id = execution_id
+        self.invocation = ""
         self.variables: list[dict[str, Any]] = []
         self.timeout_seconds = 0.0
         self.max_output_bytes = 0
@@ -52,6 +53,7 @@ class RunRequest:
             return None
         if any(variable["encoding"] not in ENCODINGS for variable in variables):
             raise VariableError("a variable has no known encoding")
+        self.invocation = str(control.get("invocation", ""))
         self.variables = variables
         self.timeout_seconds = control.get("timeout_ms", 0) / 1000
         self.max_output_bytes = min(control.get("max_output_bytes") or MAX_OUTPUT_BYTES, MAX_OUTPUT_BYTES)
@@ -61,6 +63,7 @@ class RunRequest:
         """Return the control part of the worker's command."""
         return {
             "execution_id": self.id,
+            "invocation": self.invocation,
             "code_bytes": code_bytes,
             "variables": self.variables,
             "values": [],

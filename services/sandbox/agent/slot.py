@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _socket
 import os
+import struct
 import time
 
 from . import frames, worker
@@ -22,6 +24,9 @@ _DRAIN_BYTES = 1 << 18
 _MAX_UNREAD_BYTES = 16 << 20
 _FORK_ATTEMPTS = 50
 _PART_BYTES = 8 << 20
+# What the kernel says about a writer: process, user and group.
+_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS_SPACE = _socket.CMSG_SPACE(_CREDENTIALS.size)
 MAX_STILLBORN = 3
 
 
@@ -150,15 +155,19 @@ class WorkerSlot:
         """Return the frames that arrived, or None when the socket is closed.
 
         Raises:
-            FrameError: The bytes are no frames: model code wrote to the socket.
+            FrameError: The bytes are no frames: model code wrote to the socket, or another process did.
         """
         try:
-            data = os.read(self.process.control, _READ_BYTES)
+            data, credentials, _, _ = self.process.socket.recvmsg(_READ_BYTES, _CREDENTIALS_SPACE)
         except BlockingIOError:
             return []
         except ConnectionResetError:
             return None
-        return self._decoder.feed(data) if data else None
+        if not data:
+            return None
+        if any(_CREDENTIALS.unpack(item)[0] != self.process.pid for _, _, item in credentials):
+            raise frames.FrameError("another process than the worker wrote")
+        return self._decoder.feed(data)
 
     def open_outputs(self) -> list[int]:
         """Return the output pipes that some process can still write to."""

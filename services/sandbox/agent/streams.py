@@ -6,21 +6,28 @@ import io
 import os
 import sys
 
+from .lineage import Lineage
+
 _SAVED = {0: 900, 1: 901, 2: 902}
 
 
 class Streams:
-    """Keeps copies of descriptors 0 to 2 and puts them and the `sys` streams back."""
+    """Keeps copies of descriptors 0 to 2 and puts them and the `sys` streams back.
 
-    def __init__(self) -> None:
+    Args:
+        lineage: Says whose prints are dropped.
+    """
+
+    def __init__(self, lineage: Lineage) -> None:
+        self._lineage = lineage
         for descriptor, copy in _SAVED.items():
             os.dup2(descriptor, copy, inheritable=False)
         self._open()
 
     def _open(self) -> None:
         self._stdin = io.TextIOWrapper(io.FileIO(0, "r", closefd=False), encoding="utf-8", errors="surrogateescape")
-        self._stdout = _writer(1)
-        self._stderr = _writer(2)
+        self._stdout = _Printed(1, self._lineage)
+        self._stderr = _Printed(2, self._lineage)
 
     def restore(self) -> None:
         """Make 0, 1, 2 and `sys.stdin`, `sys.stdout`, `sys.stderr` the captured ones again."""
@@ -41,7 +48,14 @@ class Streams:
                 continue
 
 
-def _writer(descriptor: int) -> io.TextIOWrapper:
-    # Lone surrogates are printed as escapes: output is UTF-8 whatever is printed.
-    raw = io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False), 1 << 16)
-    return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="\n", line_buffering=True)
+class _Printed(io.TextIOWrapper):
+    """Text on its way to the step's output, without that of threads which an earlier invocation left running."""
+
+    def __init__(self, descriptor: int, lineage: Lineage) -> None:
+        raw = io.BufferedWriter(io.FileIO(descriptor, "w", closefd=False), 1 << 16)
+        # Lone surrogates are printed as escapes: output is UTF-8 whatever is printed.
+        super().__init__(raw, encoding="utf-8", errors="backslashreplace", newline="\n", line_buffering=True)
+        self._lineage = lineage
+
+    def write(self, text: str, /) -> int:
+        return len(text) if self._lineage.late else super().write(text)

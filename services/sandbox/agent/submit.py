@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 
+from .lineage import Lineage
 from .link import encode_arguments
 from .tools import Parameter, make_function
 
@@ -32,12 +33,16 @@ class Submitted(BaseException):
 class Submission:
     """The first valid SUBMIT of a step.
 
+    Args:
+        lineage: Says whether a calling thread belongs to the invocation that the step does.
+
     Attributes:
         final: The outputs as a JSON object, or None.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lineage: Lineage) -> None:
         self.final: bytes | None = None
+        self._lineage = lineage
         self._lock = _thread.allocate_lock()
 
     def clear(self) -> None:
@@ -45,7 +50,13 @@ class Submission:
         self.final = None
 
     def take(self, outputs: bytes) -> None:
-        """Keep the outputs of the first call; later ones change nothing."""
+        """Keep the outputs of the first call; later ones change nothing.
+
+        Raises:
+            RuntimeError: An earlier invocation left the calling thread running.
+        """
+        if self._lineage.late:
+            raise RuntimeError("SUBMIT() can't be called from a thread that an earlier Turn left running")
         with self._lock:
             if self.final is None:
                 self.final = outputs

@@ -10,7 +10,8 @@ import os
 import time
 
 from . import frames, values
-from .answers import Answer, ProtocolError, checked_call, is_object
+from .answers import Answer, ProtocolError, WorkerCall
+from .calls import HostCalls
 from .clock import StepClock
 from .execution import Execution, OutputStream, Results, died, failure, stopped
 from .frames import Frame, FrameError
@@ -25,7 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MAX_OPEN_CALLS = 128
 _CHECK_SECONDS = 0.25
 # A short step is told whole at its end; listening to each of its prints would cost more than the step.
 _QUIET_SECONDS = 0.002
@@ -61,12 +61,10 @@ class Supervisor:
         self._slot = WorkerSlot(limits)
         self._values = values.ValueStore()
         self._configuration: dict[str, Any] = {"tools": [], "output_fields": []}
-        self._tools: frozenset[str] = frozenset()
         self._running: Execution | None = None
         self._requests: dict[str, RunRequest] = {}
         self._results = Results()
-        self._calls: dict[str, str] = {}
-        self._last_call = 0
+        self._calls = HostCalls()
         self._lost_between: str = ""
         self._idle_output = OutputStream(_IDLE_OUTPUT_BYTES)
         self._check_due = 0.0
@@ -219,7 +217,7 @@ class Supervisor:
         configuration = {"tools": control["tools"], "output_fields": control["output_fields"]}
         if begins or configuration != self._configuration:
             self._configuration = configuration
-            self._tools = frozenset(tool["name"] for tool in configuration["tools"])
+            self._calls.allow(tool["name"] for tool in configuration["tools"])
             self._slot.send(frames.OPEN, configuration)
         if not begins:
             channel.resume(last_sequence)
@@ -252,6 +250,7 @@ class Supervisor:
             self._start(request, code)
 
     def _start(self, request: RunRequest, code: bytes) -> None:
+        self._enter(request.invocation)
         now = time.monotonic()
         self._drain_output()
         self._stream(self._idle_output)
@@ -275,8 +274,14 @@ class Supervisor:
         self._check_due = min(self._check_due, now + _CHECK_SECONDS)
         self._slot.send(frames.EXECUTE, request.for_worker(len(code), dropped), code)
 
+    def _enter(self, invocation: str) -> None:
+        """End the processes that an earlier invocation left behind; its threads are known by their marks."""
+        if self._calls.invocation not in (None, invocation):
+            self._slot.end_leftovers()
+        self._calls.invocation = invocation
+
     def _tool_result(self, frame: Frame) -> None:
-        worker_call = self._calls.pop(frame.control["call_id"], None)
+        worker_call = self._calls.closed(frame.control["call_id"])
         if worker_call is None or self._running is None:
             return
         self._running.clock.call_closed(time.monotonic(), self._slot.cpu())
@@ -314,30 +319,19 @@ class Supervisor:
             raise ProtocolError("not an answer")
 
     def _tool_call(self, frame: Frame) -> None:
-        worker_call, name = checked_call(frame)
-        refusal = self._refusal(name, frame.body)
+        call = WorkerCall(frame)
+        refusal = self._calls.refusal(call, running=self._running is not None, full=self._channel.outbox.full)
         if refusal or self._running is None:
             if self._slot.congested:
                 raise ProtocolError("calls without end whose answers nobody reads")
-            self._slot.send(frames.TOOL_RESULT, {"call_id": worker_call, "ok": False}, refusal.encode())
+            self._slot.send(frames.TOOL_RESULT, {"call_id": call.id, "ok": False}, refusal.encode())
             return
         self._drain_output()
         self._stream(self._running.stream)
-        self._last_call += 1
-        call_id = f"{self._channel.epoch}-{self._last_call}"
-        self._calls[call_id] = worker_call
+        call_id = self._calls.opened(call, self._channel.epoch)
         self._running.clock.call_opened(time.monotonic(), self._slot.cpu())
-        control = {"execution_id": self._running.id, "call_id": call_id, "name": name}
+        control = {"execution_id": self._running.id, "call_id": call_id, "name": call.name}
         self._channel.send(frames.TOOL_CALL, control, frame.body)
-
-    def _refusal(self, name: str, body: bytes) -> str:
-        if self._running is None:
-            return "host tools can be called only while a step runs"
-        if name not in self._tools:
-            return "there is no such host tool"
-        if len(self._calls) >= _MAX_OPEN_CALLS or self._channel.outbox.full:
-            return f"more than {_MAX_OPEN_CALLS} host calls at the same time"
-        return "" if is_object(body) else "the arguments are not a JSON object"
 
     def _worker_done(self, frame: Frame) -> None:
         answer, running = Answer(frame), self._running
@@ -394,6 +388,5 @@ class Supervisor:
 
     def _refuse_open_calls(self) -> None:
         """Wake the threads that still wait for the host when their step ends."""
-        for worker_call in self._calls.values():
+        for worker_call in self._calls.end():
             self._slot.send(frames.TOOL_RESULT, {"call_id": worker_call, "ok": False}, b"the step has ended")
-        self._calls.clear()

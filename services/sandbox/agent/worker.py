@@ -8,6 +8,7 @@ import sys
 from . import frames, values
 from .frames import Frame
 from .interrupts import Interrupts
+from .lineage import Lineage
 from .link import Link, ToolError
 from .namespace import Namespace, Outcome
 from .report import describe
@@ -38,9 +39,10 @@ class Worker:
     def __init__(self, descriptor: int) -> None:
         self._interrupts = Interrupts()
         self._interrupts.end()
-        self._link = Link(descriptor, self._interrupts)
-        self._streams = Streams()
-        self._submission = Submission()
+        self._lineage = Lineage()
+        self._link = Link(descriptor, self._interrupts, self._lineage)
+        self._streams = Streams(self._lineage)
+        self._submission = Submission(self._lineage)
         self._namespace = Namespace(self._submission)
         self._functions: dict[str, Any] = {}
         self._values = values.ValueStore(_UNLIMITED)
@@ -92,6 +94,7 @@ class Worker:
             offset = end
         if control["partial"]:
             return
+        self._lineage.enter(control["invocation"])
         code = frame.body[: control["code_bytes"]].decode("utf-8", "surrogatepass")
         try:
             variables = {item["name"]: self._value(item) for item in control["variables"]}

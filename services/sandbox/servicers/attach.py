@@ -63,6 +63,7 @@ def _execute(message: attach_pb2.Execute) -> Frame:
     parts = [{"sha256": part.sha256, "length": len(part.data), "byte_size": part.byte_size} for part in message.values]
     control = {
         "execution_id": message.execution_id,
+        "invocation": message.invocation,
         "code_bytes": len(message.code),
         "variables": variables,
         "values": parts,

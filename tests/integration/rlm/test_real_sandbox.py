@@ -202,6 +202,46 @@ async def test_cancel_is_at_once_and_a_released_lease_is_terminal(real: Real) ->
         await real.run("1")
 
 
+_LEFT_RUNNING = """
+import threading
+gate, told = threading.Event(), []
+def late():
+    gate.wait()
+    for act in (lambda: add(1), lambda: SUBMIT('late')):
+        try: told.append(act())
+        except RuntimeError as error: told.append(str(error))
+    print('late', flush=True)
+thread = threading.Thread(target=late)
+thread.start()
+add(2)
+"""
+
+
+async def test_what_a_turn_left_running_can_not_act_in_the_next(real: Real) -> None:
+    added: list[tuple[str, int]] = []
+
+    def bind(turn: str) -> None:
+        async def add(n: int) -> int:
+            added.append((turn, n))
+            return n + 1
+
+        tool = native_tool(ToolDeclaration("add", "Adds one.", {"n": {"type": "integer"}}))
+        real.bind(add=add)
+        real.interpreter.tools["add"] = lambda n: tool(n=n)
+
+    bind("first")
+    assert await real.run(_LEFT_RUNNING) == "3"
+    real.interpreter.unbind()
+    bind("second")
+    assert await real.run("gate.set(); thread.join(); print('own'); add(3)") == "own\n"
+    assert added == [("first", 2), ("second", 3)]
+    assert [event.text for event in real.sink.of(OutputDelta)] == ["own\n"]
+    told = str(await real.run("told"))
+    assert "not started by the running Turn" in told
+    assert "SUBMIT() can't be called" in told
+    assert "kept" in await real.run("kept = 'globals are kept'; kept")
+
+
 async def test_a_turn_with_capsules_on_a_resident_rlm(real: Real) -> None:
     class Chat(dspy.Signature):
         """Answer."""

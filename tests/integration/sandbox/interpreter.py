@@ -102,12 +102,14 @@ class Interpreter:
         variables: Sequence[tuple[str, str, bytes]] = (),
         send_values: bool = True,
         execution_id: str = "",
+        invocation: str = "",
     ) -> str:
         self.count += 1
         execution_id = execution_id or f"e{self.epoch}-{self.count}"
         body = code.encode("utf-8", "surrogatepass") if isinstance(code, str) else code
         control: dict[str, Any] = {
             "execution_id": execution_id,
+            "invocation": invocation,
             "code_bytes": len(body),
             "variables": [
                 {"name": name, "sha256": _hash(encoding, data), "encoding": encoding}

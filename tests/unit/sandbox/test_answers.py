@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.sandbox.agent import frames
-from services.sandbox.agent.answers import Answer, ProtocolError, checked_call
+from services.sandbox.agent.answers import Answer, ProtocolError, WorkerCall
 from services.sandbox.agent.frames import Frame
 
 _anything = (
@@ -20,13 +20,15 @@ _anything = (
 @settings(max_examples=500)
 @given(
     st.dictionaries(
-        st.sampled_from(["status", "repr_bytes", "execution_id", "error", "interrupted", "call_id", "name"]),
+        st.sampled_from(
+            ["status", "repr_bytes", "execution_id", "error", "interrupted", "call_id", "name", "invocation"]
+        ),
         _anything | st.sampled_from(["ok", "final", "error", "syntax_error"]),
     ),
     st.binary(max_size=20),
 )
 def test_any_control_part(control: dict[str, object], body: bytes) -> None:
-    for check in (Answer, checked_call):
+    for check in (Answer, WorkerCall):
         try:
             check(Frame(frames.DONE, control, body))
         except ProtocolError:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from services.sandbox.agent import wire_json
+from services.sandbox.agent.lineage import Lineage
 from services.sandbox.agent.link import encode_arguments
 from services.sandbox.agent.submit import Submission, Submitted, make_submit
 from services.sandbox.agent.tools import Parameter, make_function
@@ -60,7 +61,7 @@ def test_deep_and_large_arguments_are_refused() -> None:
 
 
 def _submit(*fields: tuple[str, str]) -> tuple[Any, Submission]:
-    submission = Submission()
+    submission = Submission(Lineage())
     return make_submit(fields, submission), submission
 
 

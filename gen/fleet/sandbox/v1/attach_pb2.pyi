@@ -412,6 +412,7 @@ class Execute(_message.Message):
     PARTIAL_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     MAX_OUTPUT_BYTES_FIELD_NUMBER: _builtins.int
+    INVOCATION_FIELD_NUMBER: _builtins.int
     execution_id: _builtins.str
     """Chosen by the client; the same id runs once."""
     code: _builtins.bytes
@@ -422,6 +423,10 @@ class Execute(_message.Message):
     """Time limit in milliseconds of sandbox time; it pauses while every running thread is in a host call."""
     max_output_bytes: _builtins.int
     """Bytes of output kept in `done`: head and tail."""
+    invocation: _builtins.str
+    """What the code belongs to, such as a Turn; the same for all its executions. When it changes, processes that the
+    former one left are ended, and threads that it left can neither call host tools nor submit, and print in vain.
+    """
     @_builtins.property
     def variables(self) -> _containers.RepeatedCompositeFieldContainer[Global___Variable]:
         """Variables to set first, restored from the pristine copy at every execution."""
@@ -440,10 +445,11 @@ class Execute(_message.Message):
         partial: _builtins.bool = ...,
         timeout_ms: _builtins.int = ...,
         max_output_bytes: _builtins.int = ...,
+        invocation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "execution_id", b"execution_id", "max_output_bytes", b"max_output_bytes", "partial", b"partial", "timeout_ms", b"timeout_ms", "values", b"values", "variables", b"variables"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "execution_id", b"execution_id", "invocation", b"invocation", "max_output_bytes", b"max_output_bytes", "partial", b"partial", "timeout_ms", b"timeout_ms", "values", b"values", "variables", b"variables"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
