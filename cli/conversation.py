@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import signal
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc.aio
 
+from cli.interrupt import Interrupts
 from cli.run_file import running_addresses
 from cli.session_client import SessionClient
 from cli.stack import Progress, on_free_ports, running_stack
 from cli.view.display import Display
 from config.policy import Policy
-from services.common.event_json import TERMINAL, event_type
+from services.common.event_json import event_type
 from services.common.rpc_status import from_rpc_error
-
-Cancel = Callable[[], Coroutine[object, object, None]]
-"""Asks the session service to cancel the Turn."""
 
 EXIT_BY_END = {"turn.completed": 0, "turn.failed": 1, "turn.timed_out": 1, "turn.cancelled": 130}
 """Exit code of a command by how its Turn ended."""
@@ -51,6 +47,7 @@ class Conversation:
 
         Raises:
             FleetError: the Turn or an upload was refused.
+            KeyboardInterrupt: Ctrl-C before the Turn ran, or a second one.
         """
         try:
             return await self._turn(text, files, timeout, display)
@@ -58,39 +55,32 @@ class Conversation:
             raise from_rpc_error(error) from error
 
     async def _turn(self, text: str, files: list[Path], timeout: float | None, display: Display) -> int:
+        code = 1
+        turn = ""
+        async with Interrupts(lambda: self._cancel(turn, display) if turn else None):
+            session = await self._named_session(text)
+            attachments = await self._upload(files, display)
+            async for event in self._client.run_turn(session, text, attachments, timeout):
+                turn = event.turn
+                display.show(event)
+                code = EXIT_BY_END.get(event_type(event), code)
+        return code
+
+    async def _named_session(self, text: str) -> str:
         if self._session is None:
             self._session = await self._client.create_session(" ".join(text.split()))
+        return self._session
+
+    async def _upload(self, files: list[Path], display: Display) -> list[str]:
         attachments = []
         for path in files:
             display.progress(f"uploading {path.name}")
-            attachments.append(await self._client.upload(path, lambda _size: None))
-        code = 1
-        turn = ""
-        with _cancelling(lambda: self._client.cancel_turn(turn)):
-            async for event in self._client.run_turn(self._session, text, attachments, timeout):
-                turn = event.turn
-                display.show(event)
-                kind = event_type(event)
-                if kind in TERMINAL:
-                    code = EXIT_BY_END[kind]
-        return code
+            attachments.append(await self._client.upload(path))
+        return attachments
 
-
-@contextlib.contextmanager
-def _cancelling(cancel: Cancel) -> Iterator[None]:
-    """Let the first Ctrl-C cancel the Turn; a second one interrupts this process."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.current_task()
-    pending: set[asyncio.Future[None]] = set()
-
-    def on_interrupt() -> None:
-        if pending and task is not None:
-            task.cancel()
-            return
-        pending.add(asyncio.ensure_future(cancel()))
-
-    loop.add_signal_handler(signal.SIGINT, on_interrupt)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
+    async def _cancel(self, turn: str, display: Display) -> None:
+        display.progress("cancelling the Turn; Ctrl-C again leaves at once")
+        try:
+            await self._client.cancel_turn(turn)
+        except grpc.aio.AioRpcError as error:
+            display.progress(f"the Turn could not be cancelled: {from_rpc_error(error).message}")

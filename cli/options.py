@@ -39,3 +39,19 @@ def pairs(overrides: list[str] | None, data_root: Path | None) -> list[str]:
     """The overrides of a command line as `key=value` texts."""
     root = [] if data_root is None else [f"storage.data_root={json.dumps(str(data_root))}"]
     return [*(overrides or []), *root]
+
+
+def attached(files: list[Path] | None) -> list[Path]:
+    """The documents that `--attach` names.
+
+    Raises:
+        typer.BadParameter: one of them is no file; all such are named.
+    """
+    wrong = [f"{path} is {_what(path)}" for path in files or [] if not path.is_file()]
+    if wrong:
+        raise typer.BadParameter("; ".join(wrong), param_hint="--attach")
+    return files or []
+
+
+def _what(path: Path) -> str:
+    return "a folder" if path.is_dir() else "not a file" if path.exists() else "not there"

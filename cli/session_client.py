@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import mimetypes
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,9 +20,8 @@ from fleet.session.v1.turn_event_pb2 import TurnEvent, TurnEventBatch
 from google.protobuf.duration_pb2 import Duration
 
 from services.common.channel import open_channel
-
-CHUNK_BYTES = 262_144
-"""Bytes of a document in one message."""
+from services.common.errors import FleetError
+from services.common.upload_call import CHUNK_BYTES, store
 
 MAX_RESUMES = 5
 """How often a broken event stream is picked up again."""
@@ -50,15 +50,18 @@ class SessionClient:
         request = session_service_pb2.CreateSessionRequest(session=session_pb2.Session(title=title[:255]))
         return (await self._sessions.CreateSession(request)).name
 
-    async def upload(self, path: Path, progress: Callable[[int], None]) -> str:
+    async def upload(self, path: Path) -> str:
         """Upload a document; returns its name.
 
-        Args:
-            path: the file.
-            progress: told the number of bytes of every piece sent.
+        Raises:
+            AioRpcError: the session service refused it.
+            FleetError: the file can't be read.
         """
-        call = self._attachments.UploadAttachment(_upload_messages(path, progress))
-        return (await call).name
+        try:
+            metadata = await asyncio.to_thread(_metadata, path)
+            return (await store(self._attachments, metadata, _chunks(path))).name
+        except OSError as error:
+            raise FleetError("INVALID_ARGUMENT", f"{path.name}: can't be read: {error.strerror}") from error
 
     async def run_turn(
         self, session: str, text: str, attachments: list[str], timeout_seconds: float | None
@@ -101,20 +104,18 @@ async def _events(call: grpc.aio.UnaryStreamCall[Any, TurnEventBatch]) -> AsyncI
         call.cancel()
 
 
-def _upload_messages(
-    path: Path, progress: Callable[[int], None]
-) -> Iterator[attachment_service_pb2.UploadAttachmentRequest]:
+def _metadata(path: Path) -> attachment_service_pb2.UploadAttachmentMetadata:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        size = file.seek(0, 2)
-        file.seek(0)
-        metadata = attachment_service_pb2.UploadAttachmentMetadata(
+        return attachment_service_pb2.UploadAttachmentMetadata(
             filename=path.name,
             content_type=mimetypes.guess_type(path.name)[0] or "application/octet-stream",
-            byte_size=size,
+            byte_size=file.tell(),
             sha256=digest,
         )
-        yield attachment_service_pb2.UploadAttachmentRequest(metadata=metadata)
-        while data := file.read(CHUNK_BYTES):
-            yield attachment_service_pb2.UploadAttachmentRequest(chunk=data)
-            progress(len(data))
+
+
+async def _chunks(path: Path) -> AsyncIterator[bytes]:
+    with await asyncio.to_thread(path.open, "rb") as file:
+        while data := await asyncio.to_thread(file.read, CHUNK_BYTES):
+            yield data

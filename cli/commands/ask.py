@@ -32,10 +32,7 @@ def ask(
     as_json: options.AsJson = False,
 ) -> None:
     """Ask a question about documents, and watch the answer being worked out. Starts what it needs."""
-    files = attach or []
-    missing = [str(path) for path in files if not path.is_file()]
-    if missing:
-        raise typer.BadParameter(f"no such file: {', '.join(missing)}", param_hint="--attach")
+    files = options.attached(attach)
     require_dspy()
     # Imported when it is needed, so that --help and argument errors are instant.
     from cli.view.display import make_display

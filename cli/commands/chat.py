@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 
 from cli import options
+from cli.lines import Lines
 from config.policy import Policy
 from services.common.errors import FleetError
 from services.common.process import set_up_logs, usage_errors
@@ -31,23 +33,25 @@ def chat(
     data_root: options.DataRoot = None,
 ) -> None:
     """Hold a conversation: Python variables live on between healthy Turns."""
+    files = options.attached(attach)
     require_dspy()
     with usage_errors():
         policy = options.policy_of(profile, config, overrides, data_root)
         set_up_logs(policy, "error")
-        asyncio.run(_chat(policy, server, session, attach or []))
+        asyncio.run(_chat(policy, server, session, files))
 
 
 async def _chat(policy: Policy, server: str | None, session: str | None, files: list[Path]) -> None:
     from cli.conversation import Conversation, connected
 
     console = Console()
+    lines = Lines(sys.stdin.fileno())
     async with connected(policy, server, lambda text: console.print(f"… {text}", style="dim")) as client:
         conversation = Conversation(client, session)
         console.print(HELP, style="dim")
-        while (line := await _line(console)) is not None:
-            if line.startswith("/attach "):
-                files = _attach(console, files, line.removeprefix("/attach ").strip())
+        while (line := await _line(console, lines)) is not None:
+            if line.startswith("/"):
+                files = _command(console, files, line)
             elif line:
                 await _turn(console, conversation, line, files)
                 files = []
@@ -63,19 +67,27 @@ async def _turn(console: Console, conversation: Conversation, text: str, files: 
         console.print(f"fleet: error: {error.message}", style="red", markup=False)
 
 
-async def _line(console: Console) -> str | None:
+async def _line(console: Console, lines: Lines) -> str | None:
     """The next line, or None at the end."""
-    try:
-        line = (await asyncio.to_thread(console.input, "[bold cyan]you[/] ")).strip()
-    except EOFError:
+    console.print("[bold cyan]you[/] ", end="")
+    line = await lines.next()
+    if line is None:
+        console.print()
         return None
-    return None if line in {"/quit", "/exit"} else line
+    return None if line.strip() in {"/quit", "/exit"} else line.strip()
 
 
-def _attach(console: Console, files: list[Path], name: str) -> list[Path]:
-    path = Path(name).expanduser()
-    if not path.is_file():
-        console.print(f"no such file: {name}", style="red", markup=False)
+def _command(console: Console, files: list[Path], line: str) -> list[Path]:
+    """Obey a line that begins with a slash; returns the documents of the next question."""
+    command, _, name = line.partition(" ")
+    if command != "/attach":
+        console.print(HELP, style="dim")
+        return files
+    path = Path(name.strip()).expanduser()
+    try:
+        options.attached([path])
+    except typer.BadParameter as error:
+        console.print(error.message, style="red", markup=False)
         return files
     console.print(f"attached for the next question: {path.name}", style="dim", markup=False)
     return [*files, path]

@@ -9,8 +9,9 @@ import typer
 from rich.console import Console
 
 from cli import options
-from cli.run_file import announced
+from cli.run_file import announced, running_addresses
 from config.policy import Policy
+from config.problem import ConfigError, Problem
 from services.common.process import announce, set_up_logs, until_signal, usage_errors
 from services.common.version_guard import require_dspy
 
@@ -31,8 +32,16 @@ def up(
     require_dspy()
     with usage_errors():
         policy = options.policy_of(profile, config, pairs, data_root)
+        _refuse_a_second(policy)
         set_up_logs(policy, policy.server.log_level)
         asyncio.run(_run(policy, as_json))
+
+
+def _refuse_a_second(policy: Policy) -> None:
+    running = running_addresses(policy.storage.root)
+    if running is not None:
+        where = running.get("gateway", running["session"])
+        raise ConfigError([Problem("storage.data_root", f"`fleet up` runs on it already, at {where}")])
 
 
 async def _run(policy: Policy, as_json: bool) -> None:

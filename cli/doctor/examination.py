@@ -9,6 +9,7 @@ from functools import partial
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from cli.doctor.check import Check, Result, run_check
@@ -68,10 +69,15 @@ async def _run(checks: list[Check], console: Console, as_json: bool) -> int:
 
 
 def _print(console: Console, result: Result) -> None:
-    mark = Text("✓ ", style="green") if result.ok else Text("✗ ", style="red")
-    console.print(mark, Text(f"{result.name:<11}"), Text(f"{result.ms:8.0f} ms  ", style="dim"), result.detail, sep="")
+    line = Table.grid(padding=(0, 1))
+    for _ in range(3):
+        line.add_column(no_wrap=True)
+    mark = Text("✓", style="green") if result.ok else Text("✗", style="red")
+    detail = Text(result.detail)
     if result.remedy:
-        console.print(Text(f"  → {result.remedy}", style="yellow"))
+        detail.append(f"\n→ {result.remedy}", style="yellow")
+    line.add_row(mark, f"{result.name:<11}", Text(f"{result.ms:6.0f} ms", style="dim"), detail)
+    console.print(line)
 
 
 async def _found(detail: str) -> str:

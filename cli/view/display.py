@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from cli.view.panels import answer_panel, budget_meter, children_columns, step_panel, summary_line
+from cli.view.panels import answer_panel, budget_meter, children_columns, step_panel, summary
 from cli.view.picture import Picture
 from services.common.event_json import event_json
 
@@ -32,7 +32,7 @@ class Display(Protocol):
         ...
 
     def progress(self, text: str) -> None:
-        """Say what is being done before the Turn runs."""
+        """Say what is being done beside the Turn's events."""
         ...
 
     def show(self, event: TurnEvent) -> None:
@@ -85,9 +85,9 @@ class RichDisplay:
         self._live.stop()
 
     def progress(self, text: str) -> None:
-        """Say what is being done before the Turn runs."""
+        """Say what is being done, where the live part below doesn't."""
         self._doing = text
-        if not self._console.is_terminal:
+        if self._picture.turn or not self._console.is_terminal:
             self._console.print(Text(f"… {text}", style="dim"))
 
     def show(self, event: TurnEvent) -> None:
@@ -103,12 +103,12 @@ class RichDisplay:
             self._console.print(step_panel(step))
         if picture.end:
             self._live.stop()
-            self._console.print(budget_meter(picture), answer_panel(picture), summary_line(picture))
+            self._console.print(budget_meter(picture), answer_panel(picture), summary(picture))
 
     def _print_children(self) -> None:
         children = list(self._picture.batch.values())
         if children and all(child.status != "running" for child in children):
-            self._console.print(children_columns(children))
+            self._console.print(children_columns(children, self._console.width))
             self._picture.batch.clear()
 
     def _render(self) -> RenderableType:
@@ -117,7 +117,7 @@ class RichDisplay:
         if picture.step is not None and (picture.step.code or picture.step.reasoning):
             parts.append(step_panel(picture.step))
         if picture.batch:
-            parts.append(children_columns(list(picture.batch.values())))
+            parts.append(children_columns(list(picture.batch.values()), self._console.width))
         if picture.budget:
             parts.append(budget_meter(picture))
         calls = sorted(set(picture.model_calls.values()))

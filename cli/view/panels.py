@@ -16,8 +16,10 @@ from cli.view.picture import Child, Picture, Step
 SHOWN_LINES = 24
 """Lines of a step's code and of its output that are shown; the events hold all of them."""
 
-CHILDREN_A_ROW = 4
-METERS_A_ROW = 3
+CHILD_WIDTH = 30
+"""Fewest characters across that a child's panel can be read at."""
+
+METERS_A_ROW = 2
 TASK_CHARACTERS = 140
 
 DIMENSIONS = ("iterations", "llm_calls", "child_calls", "tool_calls", "output_bytes", "seconds")
@@ -47,20 +49,20 @@ def step_panel(step: Step) -> RenderableType:
     return Panel(Group(*parts), title=f"step {step.number}{of}{seconds}", title_align="left", border_style="blue")
 
 
-def children_columns(children: list[Child]) -> RenderableType:
-    """The children of a batch, side by side in their order."""
+def children_columns(children: list[Child], width: int) -> RenderableType:
+    """The children of a batch, side by side in their order, as many to a row as `width` characters hold."""
     ordered = sorted(children, key=lambda child: child.index)
     table = Table.grid(expand=True)
-    width = min(len(ordered), CHILDREN_A_ROW)
-    for _ in range(width):
+    columns = max(1, min(len(ordered), width // CHILD_WIDTH))
+    for _ in range(columns):
         table.add_column(ratio=1)
-    for start in range(0, len(ordered), width):
-        table.add_row(*(_child_panel(child) for child in ordered[start : start + width]))
+    for start in range(0, len(ordered), columns):
+        table.add_row(*(_child_panel(child) for child in ordered[start : start + columns]))
     return table
 
 
 def budget_meter(picture: Picture) -> RenderableType:
-    """What is spent of each dimension, three to a row."""
+    """What is spent of each dimension, two to a row."""
     table = Table.grid(padding=(0, 2))
     cells = [_meter(name, *picture.budget[name]) for name in DIMENSIONS if name in picture.budget]
     for start in range(0, len(cells), METERS_A_ROW):
@@ -76,19 +78,30 @@ def answer_panel(picture: Picture) -> RenderableType:
     return Panel(Text(what), title=picture.end.replace("_", " "), title_align="left", border_style="red")
 
 
-def summary_line(picture: Picture) -> Text:
-    """Time, calls, tokens and how the answer was taken."""
+def summary(picture: Picture) -> RenderableType:
+    """Time, calls, tokens and how the answer was taken; below it the Turn's name, to be copied."""
     calls = sum(int(model["calls"]) for model in picture.usage)
     tokens = sum(int(model["prompt_tokens"]) + int(model["completion_tokens"]) for model in picture.usage)
-    how = f" · {picture.termination}" if picture.termination else ""
-    seconds = picture.duration_ms / 1000
-    return Text(f"{seconds:.1f} s · {calls} model calls · {tokens:,} tokens{how} · {picture.turn}", style="dim")
+    parts = [f"{picture.duration_ms / 1000:.1f} s", _count(calls, "model call"), _count(tokens, "token")]
+    parts += [picture.termination] if picture.termination else []
+    return Group(Text(" · ".join(parts), style="dim"), Text(picture.turn, style="dim", no_wrap=True, overflow="fold"))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _meter(name: str, used: int, limit: int) -> tuple[RenderableType, RenderableType, RenderableType]:
     style = "red" if used >= limit else "yellow" if used * 4 >= limit * 3 else "green"
     bar = ProgressBar(total=max(limit, 1), completed=min(used, limit), width=10, complete_style=style)
-    return Text(name, style="dim"), bar, Text(f"{used:,}/{limit:,}", style="dim")
+    label = Text(name.replace("_", " "), style="dim", no_wrap=True)
+    return label, bar, Text(f"{_short(used)}/{_short(limit)}", style="dim", no_wrap=True)
+
+
+def _short(number: int) -> str:
+    if number < 100_000:
+        return f"{number:,}"
+    return f"{number / 1000:,.0f}k" if number < 1_000_000 else f"{number / 1_000_000:,.1f}M"
 
 
 def _child_panel(child: Child) -> RenderableType:
@@ -101,7 +114,9 @@ def _child_panel(child: Child) -> RenderableType:
         lines.append(Text(child.doing, style="red"))
     else:
         cleanup = f", sandbox gone: {child.cleanup}" if child.cleanup else ""
-        lines.append(Text(f"{child.iterations} steps, {len(child.evidence)} pieces of evidence{cleanup}", style="dim"))
+        lines.append(
+            Text(f"{_count(child.iterations, 'step')}, {_count(len(child.evidence), 'quote')}{cleanup}", style="dim")
+        )
     title = Text(f"{mark} child {child.index + 1}", style=style)
     return Panel(Group(*lines), title=title, title_align="left", border_style=style)
 
