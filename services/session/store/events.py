@@ -12,10 +12,9 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from services.common.database import Database
 from services.session.events.turn_log import EventWrite, StoredEvent
 from services.session.store.fence import holds
-from services.session.store.models import EventRow, TurnRow
+from services.session.store.models import METADATA, EventRow, TurnRow
 
-_MAX_ROWS = 500
-"""Rows of one INSERT: five values each stay below every database's limit of bound values."""
+_EVENTS = METADATA.tables[str(EventRow.__tablename__)]
 
 
 class EventStore:
@@ -69,18 +68,13 @@ async def last_sequence(db: AsyncSession, turn_id: str) -> int:
 async def insert_events(db: AsyncSession, turn_id: str, events: Sequence[StoredEvent]) -> None:
     """Insert events; those that an earlier write has left already, its reply having been lost, are kept as they are."""
     insert = sqlite.insert if db.get_bind().dialect.name == "sqlite" else postgresql.insert
-    for start in range(0, len(events), _MAX_ROWS):
-        rows = [
-            {
-                "turn_id": turn_id,
-                "sequence": event.sequence,
-                "kind": event.kind,
-                "time": event.time,
-                "data": event.data,
-            }
-            for event in events[start : start + _MAX_ROWS]
-        ]
-        await db.exec(insert(EventRow).values(rows).on_conflict_do_nothing())
+    rows = [
+        {"turn_id": turn_id, "sequence": event.sequence, "kind": event.kind, "time": event.time, "data": event.data}
+        for event in events
+    ]
+    if rows:
+        # One statement for any number of rows: with the rows in it, each number would be compiled anew.
+        await db.exec(insert(_EVENTS).on_conflict_do_nothing(), params=rows)
 
 
 async def _takes_events(db: AsyncSession, write: EventWrite) -> bool:
