@@ -8,7 +8,7 @@ import mimetypes
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 from uuid import uuid4
 
 import grpc
@@ -58,8 +58,9 @@ class SessionClient:
             FleetError: the file can't be read.
         """
         try:
-            metadata = await asyncio.to_thread(_metadata, path)
-            return (await store(self._attachments, metadata, _chunks(path))).name
+            with _opened(path) as file:
+                metadata = await asyncio.to_thread(_metadata, path.name, file)
+                return (await store(self._attachments, metadata, _chunks(file))).name
         except OSError as error:
             raise FleetError("INVALID_ARGUMENT", f"{path.name}: can't be read: {error.strerror}") from error
 
@@ -104,18 +105,24 @@ async def _events(call: grpc.aio.UnaryStreamCall[Any, TurnEventBatch]) -> AsyncI
         call.cancel()
 
 
-def _metadata(path: Path) -> attachment_service_pb2.UploadAttachmentMetadata:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return attachment_service_pb2.UploadAttachmentMetadata(
-            filename=path.name,
-            content_type=mimetypes.guess_type(path.name)[0] or "application/octet-stream",
-            byte_size=file.tell(),
-            sha256=digest,
-        )
+def _opened(path: Path) -> BinaryIO:
+    return path.open("rb")
 
 
-async def _chunks(path: Path) -> AsyncIterator[bytes]:
-    with await asyncio.to_thread(path.open, "rb") as file:
-        while data := await asyncio.to_thread(file.read, CHUNK_BYTES):
-            yield data
+def _metadata(name: str, file: BinaryIO) -> attachment_service_pb2.UploadAttachmentMetadata:
+    digest = hashlib.sha256()
+    while data := file.read(CHUNK_BYTES):
+        digest.update(data)
+    size = file.tell()
+    file.seek(0)
+    return attachment_service_pb2.UploadAttachmentMetadata(
+        filename=name,
+        content_type=mimetypes.guess_type(name)[0] or "application/octet-stream",
+        byte_size=size,
+        sha256=digest.hexdigest(),
+    )
+
+
+async def _chunks(file: BinaryIO) -> AsyncIterator[bytes]:
+    while data := await asyncio.to_thread(file.read, CHUNK_BYTES):
+        yield data
