@@ -33,6 +33,8 @@ def ask(
 ) -> None:
     """Ask a question about documents, and watch the answer being worked out. Starts what it needs."""
     files = options.attached(attach)
+    if not question.strip():
+        raise typer.BadParameter("must not be blank", param_hint="QUESTION")
     require_dspy()
     # Imported when it is needed, so that --help and argument errors are instant.
     from cli.view.display import make_display

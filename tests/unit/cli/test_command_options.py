@@ -45,6 +45,7 @@ def test_what_a_turn_needs() -> None:
     ("arguments", "told"),
     [
         (["ask", "What?", "--attach", "nowhere.txt"], "nowhere.txt"),
+        (["ask", " "], "QUESTION"),
         (["chat", "--attach", "nowhere.txt"], "nowhere.txt"),
         (["ask", "What?", "--timeout", "0"], "--timeout"),
         (["up", "--port", "65536"], "--port"),
