@@ -11,8 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from services.common.database import Database
 from services.session.events.turn_log import EventWrite, StoredEvent
-from services.session.store.fence import holds
-from services.session.store.models import METADATA, EventRow, TurnRow
+from services.session.store.models import METADATA, EventRow, OwnerRow, TurnRow
 
 _EVENTS = METADATA.tables[str(EventRow.__tablename__)]
 
@@ -78,11 +77,14 @@ async def insert_events(db: AsyncSession, turn_id: str, events: Sequence[StoredE
 
 
 async def _takes_events(db: AsyncSession, write: EventWrite) -> bool:
-    if not await holds(db, write.turn.session, write.turn.epoch):
-        return False
+    """Whether the Turn is running under the epoch of the write; both rows stay locked until the transaction ends."""
+    turn = write.turn
     statement = (
         select(TurnRow.id)
-        .where(col(TurnRow.id) == write.turn.id, col(TurnRow.end_time).is_(None))
+        .select_from(OwnerRow)
+        .join(TurnRow, col(TurnRow.session_id) == col(OwnerRow.session_id))
+        .where(col(OwnerRow.session_id) == turn.session, col(OwnerRow.epoch) == turn.epoch)
+        .where(col(TurnRow.id) == turn.id, col(TurnRow.end_time).is_(None))
         .with_for_update(read=True)
     )
     return (await db.exec(statement)).first() is not None

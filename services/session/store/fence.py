@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqlalchemy import ColumnElement, and_, exists
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -28,3 +29,12 @@ async def running(db: AsyncSession, session_id: str, turn_id: str, epoch: int) -
     if row is None:
         raise ownership_lost(turn_id)
     return row
+
+
+def is_running(session_id: str, turn_id: str, epoch: int) -> ColumnElement[bool]:
+    """The condition of a single UPDATE of a Turn: it is running, and `epoch` is its Session's.
+
+    Enough without a lock on the Session: whoever takes it over goes on from the Turn's row, before or after the UPDATE.
+    """
+    owned = exists().where(col(OwnerRow.session_id) == session_id, col(OwnerRow.epoch) == epoch)
+    return and_(col(TurnRow.id) == turn_id, col(TurnRow.end_time).is_(None), owned)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import and_, or_
+from sqlalchemy import and_, or_, update
 from sqlmodel import col, select
 
 from services.common.database import Database
 from services.session import refusals
-from services.session.store.fence import running
+from services.session.store.fence import is_running, running
 from services.session.store.models import TurnRow
 from services.session.store.rows import budget_json, turn_of
 from services.session.turns.spending import BudgetLine
@@ -71,14 +71,17 @@ class TurnStore:
             FleetError: OWNERSHIP_LOST.
             ValueError: the Turn's state doesn't lead there.
         """
+        started = {"start_time": now} if state is TurnState.PREPARING else {}
+        before = [step.value for step in TurnState if step.may_become(state) and not state.terminal]
+        change = (
+            update(TurnRow)
+            .where(is_running(turn.session, turn.id, epoch), col(TurnRow.state).in_(before))
+            .values(state=state.value, **started)
+        )
         async with self._database.transaction() as db:
-            row = await running(db, turn.session, turn.id, epoch)
-            if state.terminal or not TurnState(row.state).may_become(state):
+            if not (await db.exec(change)).rowcount:
+                row = await running(db, turn.session, turn.id, epoch)
                 raise ValueError(f"a Turn that is {row.state} can't become {state}")
-            row.state = state.value
-            if state is TurnState.PREPARING:
-                row.start_time = now
-            db.add(row)
 
     async def progress(self, turn: Turn, epoch: int, iterations: int, budget: Sequence[BudgetLine]) -> None:
         """Record how far a running Turn is.
@@ -86,8 +89,11 @@ class TurnStore:
         Raises:
             FleetError: OWNERSHIP_LOST.
         """
+        change = (
+            update(TurnRow)
+            .where(is_running(turn.session, turn.id, epoch))
+            .values(iterations=iterations, budget=budget_json(budget))
+        )
         async with self._database.transaction() as db:
-            row = await running(db, turn.session, turn.id, epoch)
-            row.iterations = iterations
-            row.budget = budget_json(budget)
-            db.add(row)
+            if not (await db.exec(change)).rowcount:
+                raise refusals.ownership_lost(turn.id)
