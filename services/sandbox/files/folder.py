@@ -20,6 +20,7 @@ from services.sandbox.files.paths import fold, split
 
 READ_BYTES = 256 * 1024
 _MAX_WAITING = 4_096
+_MAKE_ATTEMPTS = 4
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -85,10 +86,14 @@ class Folder:
 
     def _make_folder(self, parent: int, name: str) -> None:
         _refuse_other_spelling(parent, name)
-        try:
-            os.mkdir(name, 0o755, dir_fd=parent)
-        except FileExistsError:
-            return
+        for _ in range(_MAKE_ATTEMPTS):
+            try:
+                os.mkdir(name, 0o755, dir_fd=parent)
+                break
+            except FileExistsError:
+                if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                    return
+                _move_away(parent, name)
         descriptor = os.open(name, _DIRECTORY, dir_fd=parent)
         try:
             self._owner.give(descriptor)
@@ -107,9 +112,12 @@ class Folder:
     async def write(self, path: str, chunks: AsyncIterator[bytes], byte_size: int, sha256: str) -> None:
         """Write a whole file under a temporary name, check it, then rename it into place.
 
+        What is in the way is moved aside, never followed: a link or file where a folder belongs, or a folder where the
+        file does. Otherwise code of one Turn could keep every later one of the workspace from its attachments.
+
         Raises:
-            FleetError: `PATH_INVALID`, `FILE_NOT_REGULAR` when the path goes through a link or is a folder,
-                `DATA_CORRUPTED` when size or hash are not met.
+            FleetError: `PATH_INVALID`, `DATA_CORRUPTED` when size or hash are not met, `FILE_NOT_REGULAR` when the path
+                is changed again and again meanwhile.
         """
         segments = split(path)
         with self._parent(segments, create=True) as parent:
@@ -123,12 +131,10 @@ class Folder:
                     self._owner.give(descriptor)
                 finally:
                     os.close(descriptor)
-                os.rename(temporary, segments[-1], src_dir_fd=parent, dst_dir_fd=parent)
-            except BaseException as error:
+                _put(parent, temporary, segments[-1], path)
+            except BaseException:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(temporary, dir_fd=parent)
-                if isinstance(error, IsADirectoryError):
-                    raise FleetError("FILE_NOT_REGULAR", "The path is a folder.", {"path": path}) from None
                 raise
 
     def find(self, path: str, max_bytes: int) -> FoundFile:
@@ -234,6 +240,23 @@ async def _fill(descriptor: int, chunks: AsyncIterator[bytes], byte_size: int, s
             view = view[os.write(descriptor, view) :]
     if size != byte_size or digest.hexdigest() != sha256.lower():
         raise FleetError("DATA_CORRUPTED", "The source's bytes don't have the size or SHA-256 of the manifest.")
+
+
+def _put(parent: int, temporary: str, name: str, path: str) -> None:
+    """Rename a written file into place."""
+    for _ in range(_MAKE_ATTEMPTS):
+        try:
+            os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+            return
+        except IsADirectoryError:
+            _move_away(parent, name)
+    raise FleetError("FILE_NOT_REGULAR", "The path is a folder.", {"path": path})
+
+
+def _move_away(parent: int, name: str) -> None:
+    """Give what is in the way another name; a link is renamed itself, whatever it leads to."""
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(name, f"replaced-{secrets.token_hex(6)}", src_dir_fd=parent, dst_dir_fd=parent)
 
 
 def _refuse_other_spelling(parent: int, name: str) -> None:

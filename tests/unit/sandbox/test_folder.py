@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -75,9 +76,6 @@ async def test_links_are_never_followed(folder: Folder, root: Path) -> None:
         with pytest.raises(FleetError) as error:
             folder.find(path, 100)
         _refused(error, "FILE_NOT_REGULAR")
-    with pytest.raises(FleetError) as error:
-        await folder.write("dir/planted", _chunks(b""), 0, _sha(b""))
-    _refused(error, "FILE_NOT_REGULAR")
     for name in ("file", "dangling"):
         await folder.write(name, _chunks(b"new"), 3, _sha(b"new"))
         assert not (root / name).is_symlink()
@@ -97,11 +95,27 @@ async def test_a_folder_that_becomes_a_link_during_the_write(folder: Folder, roo
     assert (root / "moved" / "f").read_bytes() == b"x"
 
 
-async def test_a_folder_in_the_way(folder: Folder, root: Path) -> None:
-    (root / "a").mkdir()
-    with pytest.raises(FleetError) as error:
-        await folder.write("a", _chunks(b""), 0, _sha(b""))
-    _refused(error, "FILE_NOT_REGULAR")
+@pytest.mark.parametrize("where", ["a", "a/b"])
+async def test_what_is_in_the_way_is_moved_aside(folder: Folder, root: Path, where: str) -> None:
+    plants: list[Callable[[Path], object]] = [
+        lambda path: path.symlink_to("../outside", target_is_directory=True),
+        lambda path: path.symlink_to("missing"),
+        lambda path: path.write_text("mine"),
+        os.mkfifo,
+    ]
+    for plant in plants:
+        (root / where).parent.mkdir(exist_ok=True)
+        plant(root / where)
+        await folder.write("a/b/c", _chunks(b"x"), 1, _sha(b"x"))
+        assert (root / "a" / "b" / "c").read_bytes() == b"x"
+        shutil.rmtree(root / "a")
+    (root / "a" / "b" / "c").mkdir(parents=True)
+    (root / "a" / "b" / "c" / "mine").write_text("mine")
+    await folder.write("a/b/c", _chunks(b"x"), 1, _sha(b"x"))
+    assert (root / "a" / "b" / "c").read_bytes() == b"x"
+    (moved,) = [path for path in (root / "a" / "b").iterdir() if path.name != "c"]
+    assert (moved / "mine").read_text() == "mine"
+    assert os.listdir(root.parent / "outside") == ["secret"]
 
 
 def test_devices_pipes_and_folders_are_no_files(folder: Folder, root: Path) -> None:
