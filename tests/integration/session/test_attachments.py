@@ -70,6 +70,9 @@ async def test_upload_get_list_download_delete(replica: Replica, client: Client)
         (b"1234567", {"sha256": "0" * 64}, "CHECKSUM_MISMATCH"),
         (b"1234567", {"filename": "../etc"}, "INVALID_ARGUMENT"),
         (b"1234567", {"filename": ""}, "INVALID_ARGUMENT"),
+        (b"1234567", {"filename": "."}, "INVALID_ARGUMENT"),
+        (b"1234567", {"filename": ".."}, "INVALID_ARGUMENT"),
+        (b"1234567", {"filename": "a\x85b"}, "INVALID_ARGUMENT"),
         (b"1234567", {"byte_size": 1 << 40}, "ATTACHMENT_TOO_LARGE"),
     ],
 )

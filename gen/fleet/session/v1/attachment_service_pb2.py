@@ -27,7 +27,7 @@ from google.protobuf import empty_pb2 as google_dot_protobuf_dot_empty__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)fleet/session/v1/attachment_service.proto\x12\x10\x66leet.session.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\x01\n\nAttachment\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x66ilename\x18\x02 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x03 \x01(\t\x12\x11\n\tbyte_size\x18\x04 \x01(\x04\x12\x0e\n\x06sha256\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x84\x01\n\x17UploadAttachmentRequest\x12>\n\x08metadata\x18\x01 \x01(\x0b\x32*.fleet.session.v1.UploadAttachmentMetadataH\x00\x12\x1a\n\x05\x63hunk\x18\x02 \x01(\x0c\x42\t\xbaH\x06z\x04\x18\x80\x80@H\x00\x42\r\n\x04part\x12\x05\xbaH\x02\x08\x01\"\xc0\x01\n\x18UploadAttachmentMetadata\x12\x34\n\x08\x66ilename\x18\x01 \x01(\tB\"\xbaH\x1fr\x1d\x10\x01(\xff\x01\x32\x16^[^/\\\\\\x00-\\x1f\\x7f]+$\x12\x1e\n\x0c\x63ontent_type\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01\x12\x16\n\tbyte_size\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12(\n\x06sha256\x18\x04 \x01(\tB\x18\xbaH\x15r\x13\x32\x11^([0-9a-f]{64})?$B\x0c\n\n_byte_size\"I\n\x14GetAttachmentRequest\x12\x31\n\x04name\x18\x01 \x01(\tB#\xbaH r\x1e\x32\x1c^attachments/[0-9a-z]{1,64}$\"S\n\x16ListAttachmentsRequest\x12\x1b\n\tpage_size\x18\x01 \x01(\rB\x08\xbaH\x05*\x03\x18\xc8\x01\x12\x1c\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x04\"e\n\x17ListAttachmentsResponse\x12\x31\n\x0b\x61ttachments\x18\x01 \x03(\x0b\x32\x1c.fleet.session.v1.Attachment\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"L\n\x17\x44\x65leteAttachmentRequest\x12\x31\n\x04name\x18\x01 \x01(\tB#\xbaH r\x1e\x32\x1c^attachments/[0-9a-z]{1,64}$\"m\n\x19\x44ownloadAttachmentRequest\x12\x31\n\x04name\x18\x01 \x01(\tB#\xbaH r\x1e\x32\x1c^attachments/[0-9a-z]{1,64}$\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\r\n\x05limit\x18\x03 \x01(\x04\"+\n\x1a\x44ownloadAttachmentResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\x32\xfb\x03\n\x11\x41ttachmentService\x12]\n\x10UploadAttachment\x12).fleet.session.v1.UploadAttachmentRequest\x1a\x1c.fleet.session.v1.Attachment(\x01\x12U\n\rGetAttachment\x12&.fleet.session.v1.GetAttachmentRequest\x1a\x1c.fleet.session.v1.Attachment\x12\x66\n\x0fListAttachments\x12(.fleet.session.v1.ListAttachmentsRequest\x1a).fleet.session.v1.ListAttachmentsResponse\x12U\n\x10\x44\x65leteAttachment\x12).fleet.session.v1.DeleteAttachmentRequest\x1a\x16.google.protobuf.Empty\x12q\n\x12\x44ownloadAttachment\x12+.fleet.session.v1.DownloadAttachmentRequest\x1a,.fleet.session.v1.DownloadAttachmentResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)fleet/session/v1/attachment_service.proto\x12\x10\x66leet.session.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\x01\n\nAttachment\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x66ilename\x18\x02 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x03 \x01(\t\x12\x11\n\tbyte_size\x18\x04 \x01(\x04\x12\x0e\n\x06sha256\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x84\x01\n\x17UploadAttachmentRequest\x12>\n\x08metadata\x18\x01 \x01(\x0b\x32*.fleet.session.v1.UploadAttachmentMetadataH\x00\x12\x1a\n\x05\x63hunk\x18\x02 \x01(\x0c\x42\t\xbaH\x06z\x04\x18\x80\x80@H\x00\x42\r\n\x04part\x12\x05\xbaH\x02\x08\x01\"\x86\x02\n\x18UploadAttachmentMetadata\x12z\n\x08\x66ilename\x18\x01 \x01(\tBh\xbaHerc\x10\x01(\xff\x01\x32\\^(\\.{0,2}[^./\\\\\\x00-\\x1f\\x7f-\\x9f][^/\\\\\\x00-\\x1f\\x7f-\\x9f]*|\\.{3}[^/\\\\\\x00-\\x1f\\x7f-\\x9f]*)$\x12\x1e\n\x0c\x63ontent_type\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01\x12\x16\n\tbyte_size\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12(\n\x06sha256\x18\x04 \x01(\tB\x18\xbaH\x15r\x13\x32\x11^([0-9a-f]{64})?$B\x0c\n\n_byte_size\"I\n\x14GetAttachmentRequest\x12\x31\n\x04name\x18\x01 \x01(\tB#\xbaH r\x1e\x32\x1c^attachments/[0-9a-z]{1,64}$\"S\n\x16ListAttachmentsRequest\x12\x1b\n\tpage_size\x18\x01 \x01(\rB\x08\xbaH\x05*\x03\x18\xc8\x01\x12\x1c\n\npage_token\x18\x02 \x01(\tB\x08\xbaH\x05r\x03\x18\x80\x04\"e\n\x17ListAttachmentsResponse\x12\x31\n\x0b\x61ttachments\x18\x01 \x03(\x0b\x32\x1c.fleet.session.v1.Attachment\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"L\n\x17\x44\x65leteAttachmentRequest\x12\x31\n\x04name\x18\x01 \x01(\tB#\xbaH r\x1e\x32\x1c^attachments/[0-9a-z]{1,64}$\"m\n\x19\x44ownloadAttachmentRequest\x12\x31\n\x04name\x18\x01 \x01(\tB#\xbaH r\x1e\x32\x1c^attachments/[0-9a-z]{1,64}$\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\r\n\x05limit\x18\x03 \x01(\x04\"+\n\x1a\x44ownloadAttachmentResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\x32\xfb\x03\n\x11\x41ttachmentService\x12]\n\x10UploadAttachment\x12).fleet.session.v1.UploadAttachmentRequest\x1a\x1c.fleet.session.v1.Attachment(\x01\x12U\n\rGetAttachment\x12&.fleet.session.v1.GetAttachmentRequest\x1a\x1c.fleet.session.v1.Attachment\x12\x66\n\x0fListAttachments\x12(.fleet.session.v1.ListAttachmentsRequest\x1a).fleet.session.v1.ListAttachmentsResponse\x12U\n\x10\x44\x65leteAttachment\x12).fleet.session.v1.DeleteAttachmentRequest\x1a\x16.google.protobuf.Empty\x12q\n\x12\x44ownloadAttachment\x12+.fleet.session.v1.DownloadAttachmentRequest\x1a,.fleet.session.v1.DownloadAttachmentResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,7 +39,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPLOADATTACHMENTREQUEST'].fields_by_name['chunk']._loaded_options = None
   _globals['_UPLOADATTACHMENTREQUEST'].fields_by_name['chunk']._serialized_options = b'\272H\006z\004\030\200\200@'
   _globals['_UPLOADATTACHMENTMETADATA'].fields_by_name['filename']._loaded_options = None
-  _globals['_UPLOADATTACHMENTMETADATA'].fields_by_name['filename']._serialized_options = b'\272H\037r\035\020\001(\377\0012\026^[^/\\\\\\x00-\\x1f\\x7f]+$'
+  _globals['_UPLOADATTACHMENTMETADATA'].fields_by_name['filename']._serialized_options = b'\272Herc\020\001(\377\0012\\^(\\.{0,2}[^./\\\\\\x00-\\x1f\\x7f-\\x9f][^/\\\\\\x00-\\x1f\\x7f-\\x9f]*|\\.{3}[^/\\\\\\x00-\\x1f\\x7f-\\x9f]*)$'
   _globals['_UPLOADATTACHMENTMETADATA'].fields_by_name['content_type']._loaded_options = None
   _globals['_UPLOADATTACHMENTMETADATA'].fields_by_name['content_type']._serialized_options = b'\272H\005r\003\030\377\001'
   _globals['_UPLOADATTACHMENTMETADATA'].fields_by_name['sha256']._loaded_options = None
@@ -59,19 +59,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UPLOADATTACHMENTREQUEST']._serialized_start=308
   _globals['_UPLOADATTACHMENTREQUEST']._serialized_end=440
   _globals['_UPLOADATTACHMENTMETADATA']._serialized_start=443
-  _globals['_UPLOADATTACHMENTMETADATA']._serialized_end=635
-  _globals['_GETATTACHMENTREQUEST']._serialized_start=637
-  _globals['_GETATTACHMENTREQUEST']._serialized_end=710
-  _globals['_LISTATTACHMENTSREQUEST']._serialized_start=712
-  _globals['_LISTATTACHMENTSREQUEST']._serialized_end=795
-  _globals['_LISTATTACHMENTSRESPONSE']._serialized_start=797
-  _globals['_LISTATTACHMENTSRESPONSE']._serialized_end=898
-  _globals['_DELETEATTACHMENTREQUEST']._serialized_start=900
-  _globals['_DELETEATTACHMENTREQUEST']._serialized_end=976
-  _globals['_DOWNLOADATTACHMENTREQUEST']._serialized_start=978
-  _globals['_DOWNLOADATTACHMENTREQUEST']._serialized_end=1087
-  _globals['_DOWNLOADATTACHMENTRESPONSE']._serialized_start=1089
-  _globals['_DOWNLOADATTACHMENTRESPONSE']._serialized_end=1132
-  _globals['_ATTACHMENTSERVICE']._serialized_start=1135
-  _globals['_ATTACHMENTSERVICE']._serialized_end=1642
+  _globals['_UPLOADATTACHMENTMETADATA']._serialized_end=705
+  _globals['_GETATTACHMENTREQUEST']._serialized_start=707
+  _globals['_GETATTACHMENTREQUEST']._serialized_end=780
+  _globals['_LISTATTACHMENTSREQUEST']._serialized_start=782
+  _globals['_LISTATTACHMENTSREQUEST']._serialized_end=865
+  _globals['_LISTATTACHMENTSRESPONSE']._serialized_start=867
+  _globals['_LISTATTACHMENTSRESPONSE']._serialized_end=968
+  _globals['_DELETEATTACHMENTREQUEST']._serialized_start=970
+  _globals['_DELETEATTACHMENTREQUEST']._serialized_end=1046
+  _globals['_DOWNLOADATTACHMENTREQUEST']._serialized_start=1048
+  _globals['_DOWNLOADATTACHMENTREQUEST']._serialized_end=1157
+  _globals['_DOWNLOADATTACHMENTRESPONSE']._serialized_start=1159
+  _globals['_DOWNLOADATTACHMENTRESPONSE']._serialized_end=1202
+  _globals['_ATTACHMENTSERVICE']._serialized_start=1205
+  _globals['_ATTACHMENTSERVICE']._serialized_end=1712
 # @@protoc_insertion_point(module_scope)

@@ -104,7 +104,7 @@ class UploadAttachmentMetadata(_message.Message):
     BYTE_SIZE_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
     filename: _builtins.str
-    """A plain name without folders, 1 to 255 bytes of UTF-8."""
+    """A plain name without folders and control characters, 1 to 255 bytes of UTF-8."""
     content_type: _builtins.str
     """Its media type; empty means application/octet-stream."""
     byte_size: _builtins.int
