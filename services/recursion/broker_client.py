@@ -76,19 +76,8 @@ class BrokerClient:
                     return
 
     async def stage(self, sandbox: Sandbox, files: Sequence[StagedFile], folder: str) -> list[str]:
-        """Copy files of the workspace into a folder of a sandbox; see `ports.Broker`."""
-        staged = await self._stage(
-            sandbox,
-            [
-                files_pb2.StageFile(
-                    workspace_path=file.workspace_path,
-                    path=f"{folder}/{file.path}",
-                    byte_size=file.byte_size,
-                    sha256=file.sha256,
-                )
-                for file in files
-            ],
-        )
+        """Copy files of the workspace and attachments into a folder of a sandbox; see `ports.Broker`."""
+        staged = await self._stage(sandbox, [_stage_file(file, folder) for file in files])
         return [file.local_path for file in staged]
 
     async def collect(self, sandbox: Sandbox, paths: Sequence[str], max_bytes: int) -> list[Collected]:
@@ -158,6 +147,15 @@ class BrokerClient:
                 return True
             raise
         return bool(response.confirmed_absent)
+
+
+def _stage_file(file: StagedFile, folder: str) -> files_pb2.StageFile:
+    wanted = files_pb2.StageFile(path=f"{folder}/{file.path}", byte_size=file.byte_size, sha256=file.sha256)
+    if file.blob_key:
+        wanted.blob_key = file.blob_key
+    else:
+        wanted.workspace_path = file.workspace_path
+    return wanted
 
 
 async def _gather(parts: AsyncIterable[sandbox_service_pb2.CollectFilesResponse], max_bytes: int) -> list[Collected]:

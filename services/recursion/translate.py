@@ -17,7 +17,7 @@ from services.recursion.budget.ledger import Ledger, LedgerState, Line
 from services.recursion.children.outcomes import ChildStatus, Cleanup, Outcome
 from services.recursion.children.ports import Sandbox
 from services.recursion.children.run import Place
-from services.recursion.children.tasks import Task
+from services.recursion.children.tasks import StagedFile, Task
 from services.recursion.runs.log import Asked, Begun, ChildFact, Part, Stepped
 from services.recursion.service import ChildrenCall
 from services.rlm.budget.gate import from_wire, to_wire
@@ -71,7 +71,14 @@ def call_of(request: recursion_service_pb2.RunChildrenRequest) -> ChildrenCall:
         turn=request.turn,
         call_id=request.call_id,
         tasks=tuple(Task(task.task, tuple(task.inputs), task.context) for task in request.tasks),
-        place=Place(Sandbox(request.root_lease, request.root_epoch), request.scratch_path.strip("/")),
+        place=Place(
+            Sandbox(request.root_lease, request.root_epoch),
+            request.scratch_path.strip("/"),
+            tuple(
+                StagedFile(file.path, file.path, file.byte_size, file.sha256, file.blob_key)
+                for file in request.attachments
+            ),
+        ),
     )
 
 

@@ -21,6 +21,7 @@ class FakeBroker:
 
     Attributes:
         workspace: files by path.
+        blobs: bytes of attachments by key.
         sandboxes: files by path, by lease.
         delivered: what was written for the Root, by path.
         refusals: raised by `acquire`, one a call.
@@ -31,6 +32,7 @@ class FakeBroker:
 
     def __init__(self) -> None:
         self.workspace: dict[str, bytes] = {}
+        self.blobs: dict[str, bytes] = {}
         self.sandboxes: dict[str, dict[str, bytes]] = {}
         self.delivered: dict[str, bytes] = {}
         self.refusals: list[FleetError] = []
@@ -76,7 +78,7 @@ class FakeBroker:
 
     async def stage(self, sandbox: Sandbox, files: Sequence[StagedFile], folder: str) -> list[str]:
         for file in files:
-            data = self.workspace[file.workspace_path]
+            data = self.blobs[file.blob_key] if file.blob_key else self.workspace[file.workspace_path]
             if hashlib.sha256(data).hexdigest() != file.sha256:
                 raise FleetError("FILE_CHANGED", f"File {file.path} changed.")
             self.sandboxes[sandbox.lease][f"{folder}/{file.path}"] = data

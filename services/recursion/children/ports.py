@@ -58,7 +58,7 @@ class Broker(Protocol):
         ...
 
     async def stage(self, sandbox: Sandbox, files: Sequence[StagedFile], folder: str) -> list[str]:
-        """Copy files of the workspace into a folder of a sandbox; returns their absolute paths there, in order."""
+        """Copy files, each from where it says, into a folder of a sandbox; returns their absolute paths, in order."""
         ...
 
     async def collect(self, sandbox: Sandbox, paths: Sequence[str], max_bytes: int) -> list[Collected]:

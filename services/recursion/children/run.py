@@ -67,10 +67,17 @@ class Means:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call's result files go: the Root's sandbox and the Turn's scratch, relative to its mount root."""
+    """The Turn's files around a call.
+
+    Attributes:
+        root: the Root's sandbox, where result files go.
+        scratch_path: the Turn's scratch, relative to the Root's mount root.
+        attachments: the Turn's attachments, with the keys of their bytes.
+    """
 
     root: Sandbox
     scratch_path: str
+    attachments: tuple[StagedFile, ...] = ()
 
 
 class ChildRun:
@@ -82,7 +89,7 @@ class ChildRun:
         Args:
             child: the child's row, held by this replica.
             task: what it is to do.
-            place: where its result files go.
+            place: where its files come from and its result files go.
             turn: its Turn.
             means: what it works with.
             log: takes what happens.
@@ -118,8 +125,13 @@ class ChildRun:
     async def _work(self) -> Outcome:
         check_task(self._task)
         async with self._turn.slots:
+            place = self._place
             files = await staging.resolve(
-                self._turn.broker, self._task, self._place.scratch_path, self._means.limits.max_prompt_chars
+                self._turn.broker,
+                self._task,
+                place.scratch_path,
+                place.attachments,
+                self._means.limits.max_prompt_chars,
             )
             self._manifest = manifest_sha256(files)
             sandbox = await self._acquire()

@@ -26,20 +26,28 @@ from services.recursion.children.tasks import (
 )
 
 
-async def resolve(broker: Broker, task: Task, scratch_path: str, max_prompt_chars: int) -> list[StagedFile]:
+async def resolve(
+    broker: Broker, task: Task, scratch_path: str, attachments: Sequence[StagedFile], max_prompt_chars: int
+) -> list[StagedFile]:
     """Expand the task's inputs into a manifest and check it, before a sandbox is asked for.
+
+    An attachment of the Turn is what was uploaded: the Root's code can change its own copy only.
 
     Raises:
         ChildFailed: `invalid_inputs` or `refused_name`, or why the broker can't be asked.
     """
-    found: list[StagedFile] = []
-    if task.inputs:
-        paths = [workspace_path(path, scratch_path) for path in task.inputs]
+    attached = {file.path: file for file in attachments}
+    files = {path: attached[path] for path in task.inputs if path in attached}
+    paths = [workspace_path(path, scratch_path) for path in task.inputs if path not in attached]
+    if paths:
         async with _inputs():
             found = await broker.resolve(paths, MAX_STAGED_FILES, MAX_STAGED_BYTES)
-    files = [replace(file, path=named_path(file.path, scratch_path)) for file in found]
-    check_manifest(task, files, max_prompt_chars)
-    return files
+        for file in found:
+            path = named_path(file.path, scratch_path)
+            files[path] = attached.get(path, replace(file, path=path))
+    manifest = [files[path] for path in sorted(files)]
+    check_manifest(task, manifest, max_prompt_chars)
+    return manifest
 
 
 async def stage(broker: Broker, sandbox: Sandbox, files: Sequence[StagedFile]) -> list[JsonValue]:

@@ -48,12 +48,14 @@ class StagedFile:
         workspace_path: where its bytes come from, relative to the workspace.
         byte_size: its size.
         sha256: of its bytes, hexadecimal.
+        blob_key: where its bytes come from instead, when it isn't empty: a key of the blob store.
     """
 
     path: str
     workspace_path: str
     byte_size: int
     sha256: str
+    blob_key: str = ""
 
 
 def check_task(task: Task) -> None:

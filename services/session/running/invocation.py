@@ -15,7 +15,7 @@ from services.rlm.invocation.scope import InvocationScope
 from services.session.runner import TurnRecord
 from services.session.running.children.outcomes import merged
 from services.session.running.journal import TurnJournal
-from services.session.running.preparation import Prepared
+from services.session.running.preparation import Prepared, child_attachment
 from services.session.running.tools.attachment import BlobReader
 from services.session.running.tools.recursion import RecursionTools, RootLease
 from services.session.running.tools.toolbox import handlers
@@ -146,5 +146,9 @@ class Invocation:
         lease = self._prepared.checkout.resident.runtime.lease
         scratch = f"sessions/{job.turn.session}/turns/{job.turn.id}"
         return RecursionTools(
-            self._prepared.books, RootLease(lease.name, lease.epoch, scratch), self._scope, self._journal.append
+            self._prepared.books,
+            RootLease(lease.name, lease.epoch, scratch),
+            self._scope,
+            self._journal.append,
+            [child_attachment(attachment) for attachment in job.attachments],
         )

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from fleet.recursion.v1 import child_pb2
 from fleet.sandbox.v1 import files_pb2
 from fleet.session.v1 import turn_event_pb2 as pb
 
@@ -192,6 +193,16 @@ def stage_file(attachment: Attachment) -> files_pb2.StageFile:
     return files_pb2.StageFile(
         blob_key=attachment.blob_key,
         path=attachment_path(attachment),
+        byte_size=attachment.byte_size,
+        sha256=attachment.sha256,
+    )
+
+
+def child_attachment(attachment: Attachment) -> child_pb2.ChildAttachment:
+    """An attachment as children may get it."""
+    return child_pb2.ChildAttachment(
+        path=attachment_path(attachment),
+        blob_key=attachment.blob_key,
         byte_size=attachment.byte_size,
         sha256=attachment.sha256,
     )

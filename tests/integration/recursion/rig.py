@@ -72,7 +72,7 @@ class Turn:
         return await self.stub.GetBudget(request, metadata=self.metadata)
 
     async def used(self, dimension: Dimension) -> int:
-        return next(line.used for line in (await self.budget()).lines if line.dimension == to_wire(dimension))
+        return int(next(line.used for line in (await self.budget()).lines if line.dimension == to_wire(dimension)))
 
     async def settle(self, timeout: float = 20.0) -> Any:
         request = recursion_service_pb2.SettleTurnRequest(turn=self.id)
@@ -82,7 +82,13 @@ class Turn:
         request = recursion_service_pb2.AbortTurnRequest(turn=self.id, epoch=epoch)
         return await self.stub.AbortTurn(request, metadata=self.metadata if metadata is None else metadata)
 
-    def start(self, *tasks: child_pb2.ChildTask | str, call_id: str = "", token: str = "") -> Any:
+    def start(
+        self,
+        *tasks: child_pb2.ChildTask | str,
+        call_id: str = "",
+        token: str = "",
+        attachments: Sequence[child_pb2.ChildAttachment] = (),
+    ) -> Any:
         """The stream of a call for children."""
         request = recursion_service_pb2.RunChildrenRequest(
             turn=self.id,
@@ -91,6 +97,7 @@ class Turn:
             root_lease="leases/root",
             root_epoch=1,
             scratch_path=SCRATCH,
+            attachments=attachments,
         )
         return self.stub.RunChildren(request, metadata=(("authorization", f"Bearer {token or self.token}"),))
 

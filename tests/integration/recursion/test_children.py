@@ -102,6 +102,29 @@ async def test_bad_tasks_are_outcomes_of_their_own_and_cost_nothing(replica: Rep
     assert len(replica.engine.jobs) == 1
 
 
+@pytest.mark.parametrize("named", ["attachments/a1/x.txt", "attachments"])
+async def test_attachments_are_what_was_uploaded_whatever_the_root_made_of_its_copy(
+    replica: Replica, named: str
+) -> None:
+    replica.broker.blobs = {"blob/a1": b"uploaded"}
+    replica.broker.workspace = {"attachments/a1/x.txt": b"tampered", "attachments/own.txt": b"the Root's own"}
+    seen: dict[str, bytes] = {}
+
+    async def work(job: Job) -> Answer:
+        seen.update(replica.broker.files_of(job.child))
+        return answer("read")
+
+    replica.engine.script = work
+    turn = await replica.open()
+    attached = child_pb2.ChildAttachment(
+        path="attachments/a1/x.txt", blob_key="blob/a1", byte_size=8, sha256=hashlib.sha256(b"uploaded").hexdigest()
+    )
+    _, (outcome,) = await told(turn.start(task("read", named), attachments=[attached]))
+    assert outcome.status == COMPLETED
+    assert seen.pop("inputs/attachments/a1/x.txt") == b"uploaded"
+    assert seen == ({} if named != "attachments" else {"inputs/attachments/own.txt": b"the Root's own"})
+
+
 async def test_a_child_sees_its_inputs_and_the_root_gets_its_files(replica: Replica) -> None:
     replica.broker.workspace = {"attachments/a1/x.txt": b"hello", "files/d/1.txt": b"1", "files/d/2.txt": b"2"}
 

@@ -74,7 +74,7 @@ async def bench(script: Script, pauses: tuple[float, ...] = (0.01, 0.01)) -> Asy
         )
         stub = recursion_service_pb2_grpc.RecursionServiceStub(channel)
         lease = RootLease("leases/1", 3, "sessions/s/turns/t")
-        tools = RecursionTools(TurnBooks(stub, "t", "token"), lease, scope, told.append, pauses)
+        tools = RecursionTools(TurnBooks(stub, "t", "token"), lease, scope, told.append, pauses=pauses)
         yield Bench(tools, service, told, sink)
         await tools.close()
 

@@ -27,7 +27,7 @@ from fleet.common.v1 import usage_pb2 as fleet_dot_common_dot_v1_dot_usage__pb2
 from fleet.sandbox.v1 import files_pb2 as fleet_dot_sandbox_dot_v1_dot_files__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x66leet/recursion/v1/child.proto\x12\x12\x66leet.recursion.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1b\x66leet/common/v1/usage.proto\x1a\x1c\x66leet/sandbox/v1/files.proto\"[\n\tChildTask\x12\x17\n\x04task\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x18\xd0\x86\x03\x12\x19\n\x06inputs\x18\x02 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\x02\x12\x1a\n\x07\x63ontext\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x18\xd0\x86\x03\"/\n\nChildError\x12\x10\n\x08\x63\x61tegory\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x9b\x03\n\x0c\x43hildOutcome\x12/\n\x06status\x18\x01 \x01(\x0e\x32\x1f.fleet.recursion.v1.ChildStatus\x12\x10\n\x08\x63hild_id\x18\x02 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x03 \x01(\t\x12\x10\n\x08\x65vidence\x18\x04 \x03(\t\x12\x0c\n\x04gaps\x18\x05 \x03(\t\x12\x31\n\x0cresult_files\x18\x06 \x03(\x0b\x32\x1b.fleet.sandbox.v1.FileEntry\x12\x1e\n\x16source_manifest_sha256\x18\x07 \x01(\t\x12\x13\n\x0btermination\x18\x08 \x01(\t\x12%\n\x05usage\x18\t \x01(\x0b\x32\x16.fleet.common.v1.Usage\x12-\n\x05\x65rror\x18\n \x01(\x0b\x32\x1e.fleet.recursion.v1.ChildError\x12\x12\n\niterations\x18\x0b \x01(\r\x12\x31\n\x07\x63leanup\x18\x0c \x01(\x0e\x32 .fleet.recursion.v1.CleanupState\x12\x13\n\x0b\x64uration_ms\x18\r \x01(\x04\"\xf3\x01\n\nChildEvent\x12\r\n\x05index\x18\x01 \x01(\r\x12/\n\x05\x62\x65gun\x18\x02 \x01(\x0b\x32\x1e.fleet.recursion.v1.ChildBegunH\x00\x12-\n\x04step\x18\x03 \x01(\x0b\x32\x1d.fleet.recursion.v1.ChildStepH\x00\x12\x38\n\nmodel_call\x18\x04 \x01(\x0b\x32\".fleet.recursion.v1.ChildModelCallH\x00\x12\x31\n\x05\x65nded\x18\x05 \x01(\x0b\x32 .fleet.recursion.v1.ChildOutcomeH\x00\x42\t\n\x07payload\",\n\nChildBegun\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\t\"@\n\tChildStep\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x11\n\titeration\x18\x02 \x01(\r\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"\x98\x01\n\x0e\x43hildModelCall\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0f\n\x07purpose\x18\x03 \x01(\t\x12\x15\n\rprompt_tokens\x18\x04 \x01(\x04\x12\x19\n\x11\x63ompletion_tokens\x18\x05 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\x04\x12\r\n\x05\x65rror\x18\x07 \x01(\t*\xb6\x01\n\x0b\x43hildStatus\x12\x1c\n\x18\x43HILD_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43HILD_STATUS_COMPLETED\x10\x01\x12\x17\n\x13\x43HILD_STATUS_FAILED\x10\x02\x12\x1a\n\x16\x43HILD_STATUS_TIMED_OUT\x10\x03\x12\x1a\n\x16\x43HILD_STATUS_CANCELLED\x10\x04\x12\x1c\n\x18\x43HILD_STATUS_NOT_STARTED\x10\x05*}\n\x0c\x43leanupState\x12\x1d\n\x19\x43LEANUP_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43LEANUP_STATE_NONE\x10\x01\x12\x19\n\x15\x43LEANUP_STATE_PENDING\x10\x02\x12\x1b\n\x17\x43LEANUP_STATE_CONFIRMED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x66leet/recursion/v1/child.proto\x12\x12\x66leet.recursion.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1b\x66leet/common/v1/usage.proto\x1a\x1c\x66leet/sandbox/v1/files.proto\"[\n\tChildTask\x12\x17\n\x04task\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x18\xd0\x86\x03\x12\x19\n\x06inputs\x18\x02 \x03(\tB\t\xbaH\x06\x92\x01\x03\x10\x80\x02\x12\x1a\n\x07\x63ontext\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x18\xd0\x86\x03\"v\n\x0f\x43hildAttachment\x12\x18\n\x04path\x18\x01 \x01(\tB\n\xbaH\x07r\x05\x10\x01(\x80\x08\x12\x1c\n\x08\x62lob_key\x18\x02 \x01(\tB\n\xbaH\x07r\x05\x10\x01\x18\x80\x04\x12\x11\n\tbyte_size\x18\x03 \x01(\x04\x12\x18\n\x06sha256\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x98\x01@\"/\n\nChildError\x12\x10\n\x08\x63\x61tegory\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\"\x9b\x03\n\x0c\x43hildOutcome\x12/\n\x06status\x18\x01 \x01(\x0e\x32\x1f.fleet.recursion.v1.ChildStatus\x12\x10\n\x08\x63hild_id\x18\x02 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x03 \x01(\t\x12\x10\n\x08\x65vidence\x18\x04 \x03(\t\x12\x0c\n\x04gaps\x18\x05 \x03(\t\x12\x31\n\x0cresult_files\x18\x06 \x03(\x0b\x32\x1b.fleet.sandbox.v1.FileEntry\x12\x1e\n\x16source_manifest_sha256\x18\x07 \x01(\t\x12\x13\n\x0btermination\x18\x08 \x01(\t\x12%\n\x05usage\x18\t \x01(\x0b\x32\x16.fleet.common.v1.Usage\x12-\n\x05\x65rror\x18\n \x01(\x0b\x32\x1e.fleet.recursion.v1.ChildError\x12\x12\n\niterations\x18\x0b \x01(\r\x12\x31\n\x07\x63leanup\x18\x0c \x01(\x0e\x32 .fleet.recursion.v1.CleanupState\x12\x13\n\x0b\x64uration_ms\x18\r \x01(\x04\"\xf3\x01\n\nChildEvent\x12\r\n\x05index\x18\x01 \x01(\r\x12/\n\x05\x62\x65gun\x18\x02 \x01(\x0b\x32\x1e.fleet.recursion.v1.ChildBegunH\x00\x12-\n\x04step\x18\x03 \x01(\x0b\x32\x1d.fleet.recursion.v1.ChildStepH\x00\x12\x38\n\nmodel_call\x18\x04 \x01(\x0b\x32\".fleet.recursion.v1.ChildModelCallH\x00\x12\x31\n\x05\x65nded\x18\x05 \x01(\x0b\x32 .fleet.recursion.v1.ChildOutcomeH\x00\x42\t\n\x07payload\",\n\nChildBegun\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\t\"@\n\tChildStep\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\x11\n\titeration\x18\x02 \x01(\r\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"\x98\x01\n\x0e\x43hildModelCall\x12\x10\n\x08\x63hild_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0f\n\x07purpose\x18\x03 \x01(\t\x12\x15\n\rprompt_tokens\x18\x04 \x01(\x04\x12\x19\n\x11\x63ompletion_tokens\x18\x05 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x06 \x01(\x04\x12\r\n\x05\x65rror\x18\x07 \x01(\t*\xb6\x01\n\x0b\x43hildStatus\x12\x1c\n\x18\x43HILD_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43HILD_STATUS_COMPLETED\x10\x01\x12\x17\n\x13\x43HILD_STATUS_FAILED\x10\x02\x12\x1a\n\x16\x43HILD_STATUS_TIMED_OUT\x10\x03\x12\x1a\n\x16\x43HILD_STATUS_CANCELLED\x10\x04\x12\x1c\n\x18\x43HILD_STATUS_NOT_STARTED\x10\x05*}\n\x0c\x43leanupState\x12\x1d\n\x19\x43LEANUP_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43LEANUP_STATE_NONE\x10\x01\x12\x19\n\x15\x43LEANUP_STATE_PENDING\x10\x02\x12\x1b\n\x17\x43LEANUP_STATE_CONFIRMED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,22 +40,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHILDTASK'].fields_by_name['inputs']._serialized_options = b'\272H\006\222\001\003\020\200\002'
   _globals['_CHILDTASK'].fields_by_name['context']._loaded_options = None
   _globals['_CHILDTASK'].fields_by_name['context']._serialized_options = b'\272H\006r\004\030\320\206\003'
-  _globals['_CHILDSTATUS']._serialized_start=1212
-  _globals['_CHILDSTATUS']._serialized_end=1394
-  _globals['_CLEANUPSTATE']._serialized_start=1396
-  _globals['_CLEANUPSTATE']._serialized_end=1521
+  _globals['_CHILDATTACHMENT'].fields_by_name['path']._loaded_options = None
+  _globals['_CHILDATTACHMENT'].fields_by_name['path']._serialized_options = b'\272H\007r\005\020\001(\200\010'
+  _globals['_CHILDATTACHMENT'].fields_by_name['blob_key']._loaded_options = None
+  _globals['_CHILDATTACHMENT'].fields_by_name['blob_key']._serialized_options = b'\272H\007r\005\020\001\030\200\004'
+  _globals['_CHILDATTACHMENT'].fields_by_name['sha256']._loaded_options = None
+  _globals['_CHILDATTACHMENT'].fields_by_name['sha256']._serialized_options = b'\272H\005r\003\230\001@'
+  _globals['_CHILDSTATUS']._serialized_start=1332
+  _globals['_CHILDSTATUS']._serialized_end=1514
+  _globals['_CLEANUPSTATE']._serialized_start=1516
+  _globals['_CLEANUPSTATE']._serialized_end=1641
   _globals['_CHILDTASK']._serialized_start=142
   _globals['_CHILDTASK']._serialized_end=233
-  _globals['_CHILDERROR']._serialized_start=235
-  _globals['_CHILDERROR']._serialized_end=282
-  _globals['_CHILDOUTCOME']._serialized_start=285
-  _globals['_CHILDOUTCOME']._serialized_end=696
-  _globals['_CHILDEVENT']._serialized_start=699
-  _globals['_CHILDEVENT']._serialized_end=942
-  _globals['_CHILDBEGUN']._serialized_start=944
-  _globals['_CHILDBEGUN']._serialized_end=988
-  _globals['_CHILDSTEP']._serialized_start=990
-  _globals['_CHILDSTEP']._serialized_end=1054
-  _globals['_CHILDMODELCALL']._serialized_start=1057
-  _globals['_CHILDMODELCALL']._serialized_end=1209
+  _globals['_CHILDATTACHMENT']._serialized_start=235
+  _globals['_CHILDATTACHMENT']._serialized_end=353
+  _globals['_CHILDERROR']._serialized_start=355
+  _globals['_CHILDERROR']._serialized_end=402
+  _globals['_CHILDOUTCOME']._serialized_start=405
+  _globals['_CHILDOUTCOME']._serialized_end=816
+  _globals['_CHILDEVENT']._serialized_start=819
+  _globals['_CHILDEVENT']._serialized_end=1062
+  _globals['_CHILDBEGUN']._serialized_start=1064
+  _globals['_CHILDBEGUN']._serialized_end=1108
+  _globals['_CHILDSTEP']._serialized_start=1110
+  _globals['_CHILDSTEP']._serialized_end=1174
+  _globals['_CHILDMODELCALL']._serialized_start=1177
+  _globals['_CHILDMODELCALL']._serialized_end=1329
 # @@protoc_insertion_point(module_scope)

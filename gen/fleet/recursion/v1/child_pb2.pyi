@@ -118,6 +118,40 @@ class ChildTask(_message.Message):
 Global___ChildTask: _TypeAlias = ChildTask  # noqa: Y015
 
 @_typing.final
+class ChildAttachment(_message.Message):
+    """An attachment of the Turn: children get its bytes from where they are kept, whatever the Root's copy has become."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    BLOB_KEY_FIELD_NUMBER: _builtins.int
+    BYTE_SIZE_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """As inputs name it."""
+    blob_key: _builtins.str
+    """Its key in the blob store."""
+    byte_size: _builtins.int
+    """Its size."""
+    sha256: _builtins.str
+    """Its SHA-256, hexadecimal."""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        blob_key: _builtins.str = ...,
+        byte_size: _builtins.int = ...,
+        sha256: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blob_key", b"blob_key", "byte_size", b"byte_size", "path", b"path", "sha256", b"sha256"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChildAttachment: _TypeAlias = ChildAttachment  # noqa: Y015
+
+@_typing.final
 class ChildError(_message.Message):
     """Why a child has no answer."""
 

@@ -222,6 +222,7 @@ class RunChildrenRequest(_message.Message):
     ROOT_LEASE_FIELD_NUMBER: _builtins.int
     ROOT_EPOCH_FIELD_NUMBER: _builtins.int
     SCRATCH_PATH_FIELD_NUMBER: _builtins.int
+    ATTACHMENTS_FIELD_NUMBER: _builtins.int
     turn: _builtins.str
     """The Turn's id."""
     call_id: _builtins.str
@@ -236,6 +237,10 @@ class RunChildrenRequest(_message.Message):
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[_child_pb2.ChildTask]:
         """The tasks, in order."""
 
+    @_builtins.property
+    def attachments(self) -> _containers.RepeatedCompositeFieldContainer[_child_pb2.ChildAttachment]:
+        """The Turn's attachments."""
+
     def __init__(
         self,
         *,
@@ -245,10 +250,11 @@ class RunChildrenRequest(_message.Message):
         root_lease: _builtins.str = ...,
         root_epoch: _builtins.int = ...,
         scratch_path: _builtins.str = ...,
+        attachments: _abc.Iterable[_child_pb2.ChildAttachment] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "root_epoch", b"root_epoch", "root_lease", b"root_lease", "scratch_path", b"scratch_path", "tasks", b"tasks", "turn", b"turn"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "call_id", b"call_id", "root_epoch", b"root_epoch", "root_lease", b"root_lease", "scratch_path", b"scratch_path", "tasks", b"tasks", "turn", b"turn"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

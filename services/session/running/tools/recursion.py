@@ -36,10 +36,11 @@ _OUTCOME = (
     "a dict with status (completed, failed, timed_out, cancelled or not_started), child_id, answer, evidence, gaps, "
     "result_files, source_manifest_sha256, termination, usage and error (None, or a dict with category and message)"
 )
+# Limits are told, not part of the schema: what breaks one is a failed outcome of that child, not a refused call.
 _ARGUMENTS: Mapping[str, Mapping[str, JsonValue]] = {
-    "task": {"type": "string", "maxLength": 2000},
-    "inputs": {"type": "array", "items": {"type": "string"}, "maxItems": 16, "default": []},
-    "context": {"type": "string", "maxLength": 2000, "default": ""},
+    "task": {"type": "string", "description": "1 to 2,000 characters"},
+    "inputs": {"type": "array", "items": {"type": "string"}, "description": "at most 16 paths", "default": []},
+    "context": {"type": "string", "description": "at most 2,000 characters", "default": ""},
 }
 
 RLM_QUERY = ToolDeclaration(
@@ -59,7 +60,7 @@ RLM_QUERY_BATCHED = ToolDeclaration(
         "Runs several isolated child RLMs at once and returns their outcomes in input order, each as rlm_query "
         'returns it. queries is a list of {"task", "inputs", "context"}; inputs and context may be left out.'
     ),
-    parameters={"queries": {"type": "array", "items": {"type": "object"}, "maxItems": MAX_TASKS}},
+    parameters={"queries": {"type": "array", "items": {"type": "object"}, "description": f"at most {MAX_TASKS}"}},
     counted=False,
 )
 
@@ -92,6 +93,7 @@ class RecursionTools:
         lease: RootLease,
         scope: InvocationScope,
         append: Callable[[Payload], None],
+        attachments: Sequence[child_pb2.ChildAttachment] = (),
         pauses: Sequence[float] = ATTACH_PAUSES,
     ) -> None:
         """Begin without children.
@@ -101,6 +103,7 @@ class RecursionTools:
             lease: the Root's sandbox.
             scope: the Turn's invocation, which is told of the budget.
             append: takes the events.
+            attachments: what children get of the Turn's attachments, whatever the Root's code makes of its copies.
             pauses: seconds between attempts to attach again.
         """
         self._pauses = pauses
@@ -108,6 +111,7 @@ class RecursionTools:
         self._lease = lease
         self._scope = scope
         self._append = append
+        self._attachments = attachments
         self._batches: list[ChildBatch] = []
         self._followers = BackgroundTasks("children of a Turn")
         self._usage: list[ModelUsage] = []
@@ -166,6 +170,7 @@ class RecursionTools:
             root_lease=self._lease.name,
             root_epoch=self._lease.epoch,
             scratch_path=self._lease.scratch_path,
+            attachments=self._attachments,
         )
         follower = self._followers.spawn(self._follow(request), "follow")
         try:
