@@ -142,7 +142,7 @@ def _describe(name: str, failure: Exception) -> str:
         return failure.message
     if isinstance(failure, (ValueError, TypeError, RuntimeError)):
         return f"{type(failure).__name__}: {str(failure)[:_ERROR_CHARS]}"
-    known = to_fleet_error(failure)
+    known = to_fleet_error(failure, "sub")
     if known.reason == "INTERNAL":
         _LOG.warning("tool %s failed with %s", name, type(failure).__name__)
     return known.message
