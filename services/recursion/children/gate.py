@@ -10,7 +10,7 @@ from services.common.errors import FleetError
 from services.common.ids import new_id
 from services.recursion.budget.books import Books
 from services.recursion.budget.ledger import Line
-from services.rlm.budget.gate import BudgetGate, CappedGate, Dimension, LocalGate, Reservation
+from services.rlm.budget.gate import Asked, BudgetGate, CappedGate, Dimension, LocalGate, Reservation, answered
 
 _ANSWER_SECONDS = 15.0
 
@@ -22,6 +22,10 @@ class SharedGate:
         self._books = books
         self._turn = turn
         self._loop = loop
+
+    def ask(self, dimension: Dimension, amount: int) -> Asked:
+        """Reserve at once."""
+        return answered(self, dimension, amount)
 
     def reserve(self, dimension: Dimension, amount: int) -> Reservation:
         """Grant all of `amount` or raise; see BudgetGate."""
@@ -48,6 +52,10 @@ class ChildGate:
     def __init__(self, shared: BudgetGate, *, max_iters: int, max_llm_calls: int) -> None:
         self._own = LocalGate({Dimension.ITERATIONS: max_iters})
         self._shared = CappedGate(shared, {Dimension.LLM_CALLS: max_llm_calls})
+
+    def ask(self, dimension: Dimension, amount: int) -> Asked:
+        """Begin to reserve; see BudgetGate."""
+        return self._gate(dimension).ask(dimension, amount)
 
     def reserve(self, dimension: Dimension, amount: int) -> Reservation:
         """Grant all of `amount` or raise; see BudgetGate."""

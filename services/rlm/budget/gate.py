@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -71,8 +72,18 @@ class Reservation:
     limit: int
 
 
+ANSWER_SECONDS = 10.0
+"""How long the books may take to answer."""
+
+Asked = Future[Reservation]
+"""A reservation that was asked for; `granted` waits for it, and it is cancelled when nobody needs it any more."""
+
+
 class BudgetGate(Protocol):
     """Grants units before they are spent. Called from worker and tool threads; blocks, bounded by a time limit."""
+
+    def ask(self, dimension: Dimension, amount: int) -> Asked:
+        """Begin to reserve; returns at once when the books are elsewhere, and never raises what `reserve` would."""
 
     def reserve(self, dimension: Dimension, amount: int) -> Reservation:
         """Grant all of `amount` (≥ 1) or nothing.
@@ -99,6 +110,29 @@ def budget_exhausted(dimension: Dimension, used: int, limit: int) -> FleetError:
     )
 
 
+def granted(asked: Asked) -> Reservation:
+    """Wait for a reservation.
+
+    Raises:
+        FleetError: see `BudgetGate.reserve`.
+    """
+    try:
+        return asked.result(ANSWER_SECONDS + 1)
+    except (TimeoutError, CancelledError) as error:
+        asked.cancel()
+        raise FleetError("UNAVAILABLE", "The Turn's budget gave no answer in time.") from error
+
+
+def answered(gate: BudgetGate, dimension: Dimension, amount: int) -> Asked:
+    """Reserve, for a gate whose books are at hand: the answer is there when this returns."""
+    asked = Asked()
+    try:
+        asked.set_result(gate.reserve(dimension, amount))
+    except FleetError as error:
+        asked.set_exception(error)
+    return asked
+
+
 class LocalGate:
     """A gate in memory, for budgets that only one process spends, such as a child's own steps.
 
@@ -109,6 +143,10 @@ class LocalGate:
         self._limits = dict(limits)
         self._used = dict.fromkeys(limits, 0)
         self._lock = threading.Lock()
+
+    def ask(self, dimension: Dimension, amount: int) -> Asked:
+        """Reserve at once."""
+        return answered(self, dimension, amount)
 
     def reserve(self, dimension: Dimension, amount: int) -> Reservation:
         """Grant all of `amount` or raise BUDGET_EXHAUSTED."""
@@ -138,6 +176,10 @@ class CappedGate:
     def __init__(self, shared: BudgetGate, caps: Mapping[Dimension, int]) -> None:
         self._shared = shared
         self._caps = LocalGate(caps)
+
+    def ask(self, dimension: Dimension, amount: int) -> Asked:
+        """Reserve at once."""
+        return answered(self, dimension, amount)
 
     def reserve(self, dimension: Dimension, amount: int) -> Reservation:
         """Grant `amount` when both the cap and the shared books allow it."""

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
 
-from fleet.common.v1 import budget_pb2
 from fleet.recursion.v1 import recursion_service_pb2, recursion_service_pb2_grpc
 
 from services.common.errors import FleetError
 from services.common.ids import new_id
 from services.common.rpc_status import translated_errors
-from services.rlm.budget.gate import Dimension, Reservation, to_wire
-
-T = TypeVar("T")
-
-_ANSWER_SECONDS = 10.0
+from services.rlm.budget.gate import ANSWER_SECONDS, Asked, Dimension, Reservation, granted, to_wire
 
 
 class LedgerGate:
@@ -47,33 +41,32 @@ class LedgerGate:
         self._loop = loop
         self._metadata = tuple(metadata)
 
+    def ask(self, dimension: Dimension, amount: int) -> Asked:
+        """Send the question; see BudgetGate."""
+        return asyncio.run_coroutine_threadsafe(self._reserve(dimension, amount), self._loop)
+
     def reserve(self, dimension: Dimension, amount: int) -> Reservation:
         """Grant all of `amount` or raise; see BudgetGate."""
-        request = recursion_service_pb2.ReserveRequest(
-            turn=self._turn, reservation_id=new_id(), dimension=to_wire(dimension), amount=amount
-        )
-        line = self._wait(self._reserve(request))
-        return Reservation(request.reservation_id, dimension, amount, line.used, line.limit)
+        return granted(self.ask(dimension, amount))
 
     def refund(self, reservation: Reservation, amount: int) -> None:
         """Give units back; see BudgetGate."""
         request = recursion_service_pb2.RefundRequest(turn=self._turn, reservation_id=reservation.id, amount=amount)
-        self._wait(self._refund(request))
-
-    async def _reserve(self, request: recursion_service_pb2.ReserveRequest) -> budget_pb2.BudgetLine:
-        with translated_errors():
-            response = await self._stub.Reserve(request, metadata=self._metadata, timeout=_ANSWER_SECONDS)
-        return response.line
-
-    async def _refund(self, request: recursion_service_pb2.RefundRequest) -> budget_pb2.BudgetLine:
-        with translated_errors():
-            response = await self._stub.Refund(request, metadata=self._metadata, timeout=_ANSWER_SECONDS)
-        return response.line
-
-    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._refund(request), self._loop)
         try:
-            return future.result(_ANSWER_SECONDS + 1)
+            future.result(ANSWER_SECONDS + 1)
         except (TimeoutError, CancelledError) as error:
             future.cancel()
             raise FleetError("UNAVAILABLE", "The Turn's budget gave no answer in time.") from error
+
+    async def _reserve(self, dimension: Dimension, amount: int) -> Reservation:
+        request = recursion_service_pb2.ReserveRequest(
+            turn=self._turn, reservation_id=new_id(), dimension=to_wire(dimension), amount=amount
+        )
+        with translated_errors():
+            response = await self._stub.Reserve(request, metadata=self._metadata, timeout=ANSWER_SECONDS)
+        return Reservation(request.reservation_id, dimension, amount, response.line.used, response.line.limit)
+
+    async def _refund(self, request: recursion_service_pb2.RefundRequest) -> None:
+        with translated_errors():
+            await self._stub.Refund(request, metadata=self._metadata, timeout=ANSWER_SECONDS)

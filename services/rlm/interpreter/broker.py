@@ -272,7 +272,7 @@ class BrokerInterpreter:
 
     def _spend_iteration(self, scope: InvocationScope) -> None:
         try:
-            reservation = scope.reserve(Dimension.ITERATIONS, 1)
+            reservation = scope.reserve_step()
         except FleetError as error:
             if error.reason != "BUDGET_EXHAUSTED":
                 raise

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from services.common.errors import FleetError
 from services.common.ids import new_id
-from services.rlm.budget.gate import BudgetGate, Dimension, Reservation
+from services.rlm.budget.gate import Asked, BudgetGate, Dimension, Reservation, granted
 from services.rlm.events import BudgetExhausted, BudgetUpdated, EventSink, RlmEvent
 from services.rlm.invocation.finalization import Finalization
 from services.rlm.invocation.hooks import CancelHooks
@@ -73,8 +73,9 @@ class InvocationScope:
         self.tools = dict(tools)
         self.loop = loop or asyncio.get_running_loop()
         self.finalization = Finalization(deadline=deadline, work_deadline=work_deadline, recursion=recursion)
-        self.steps = Steps(self.emit, max_iters)
+        self.steps = Steps(self.emit, max_iters, self._ask_step)
         self._gate = gate
+        self._step: Asked | None = None
         self._meter = UsageMeter()
         self._lock = threading.Lock()
         self._ended = False
@@ -134,6 +135,8 @@ class InvocationScope:
         with self._lock:
             self._ended = True
         self._hooks.clear()
+        if self._step is not None:
+            self._step.cancel()
 
     def check(self) -> None:
         """Raise when the invocation was stopped or is over.
@@ -153,8 +156,27 @@ class InvocationScope:
             FleetError: BUDGET_EXHAUSTED with a message for the model, or why the invocation can't go on.
         """
         self.check()
+        return self._granted(dimension, amount, lambda: self._gate.reserve(dimension, amount))
+
+    def reserve_step(self) -> Reservation:
+        """Take the iteration that the current step was asked for at its beginning; it counts once a step.
+
+        The books answer while the model thinks, so that the step itself needn't wait for them.
+
+        Raises:
+            FleetError: see `reserve`.
+        """
+        self.check()
+        asked, self._step = self._step, None
+        return self._granted(Dimension.ITERATIONS, 1, lambda: granted(asked or self._gate.ask(Dimension.ITERATIONS, 1)))
+
+    def _ask_step(self) -> None:
+        if not self.cancelled and not self._ended:
+            self._step = self._gate.ask(Dimension.ITERATIONS, 1)
+
+    def _granted(self, dimension: Dimension, amount: int, grant: Callable[[], Reservation]) -> Reservation:
         try:
-            reservation = self._gate.reserve(dimension, amount)
+            reservation = grant()
         except FleetError as error:
             if error.reason != "BUDGET_EXHAUSTED":
                 raise

@@ -31,14 +31,16 @@ class Steps:
     its code is about to run (by the interpreter); it is completed when the interpreter has its output.
     """
 
-    def __init__(self, emit: Callable[[RlmEvent], None], of: int) -> None:
+    def __init__(self, emit: Callable[[RlmEvent], None], of: int, begun: Callable[[], None] = lambda: None) -> None:
         """Begin before the first step.
 
         Args:
             emit: takes the events.
             of: how many steps there may be.
+            begun: called when a step begins, before the model is asked for its action; must not block or raise.
         """
         self._emit = emit
+        self._begun = begun
         self.of = of
         self.iteration = 0
         self.records: list[StepRecord] = []
@@ -61,6 +63,7 @@ class Steps:
             self.iteration += 1
             self._open = True
             self._began = time.monotonic()
+        self._begun()
         self._emit(IterationStarted(self.iteration, self.of))
         return self.iteration
 

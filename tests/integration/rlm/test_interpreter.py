@@ -213,16 +213,17 @@ async def test_the_last_step_of_the_ledger_ends_the_loop(bench: Bench) -> None:
 
 async def test_cancel_returns_at_once_and_interrupts_the_sandbox(bench: Bench) -> None:
     async def forever() -> None:
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             stopped.set()
 
-    stopped = threading.Event()
+    begun, stopped = threading.Event(), threading.Event()
     scope = bench.bind(wait=forever)
     bench.interpreter.tools["wait"] = _forwarding(bench, "wait")
     running = asyncio.create_task(bench.run("wait()"))
-    await asyncio.to_thread(bench.sink.wait_for, ToolCalled)
+    assert await asyncio.to_thread(begun.wait, 10)
     began = time.monotonic()
     scope.cancel()
     with pytest.raises(FleetError, match="TURN_CANCELLED"):

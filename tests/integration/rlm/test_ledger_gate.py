@@ -13,7 +13,7 @@ from fleet.recursion.v1 import recursion_service_pb2, recursion_service_pb2_grpc
 
 from services.common.errors import FleetError
 from services.common.rpc_status import DETAILS_KEY, to_status
-from services.rlm.budget.gate import Dimension, budget_exhausted
+from services.rlm.budget.gate import Dimension, budget_exhausted, granted
 from services.rlm.budget.ledger_gate import LedgerGate
 
 LIMIT = 20
@@ -26,10 +26,13 @@ class Ledger(recursion_service_pb2_grpc.RecursionServiceServicer):
         self.used = 0
         self.ids: list[str] = []
         self.tokens: set[str] = set()
+        self.held: asyncio.Event | None = None
 
     async def Reserve(
         self, request: recursion_service_pb2.ReserveRequest, context: grpc.aio.ServicerContext
     ) -> recursion_service_pb2.ReserveResponse:
+        if self.held is not None:
+            await self.held.wait()
         self.tokens.add(dict(context.invocation_metadata() or ())["authorization"])
         if self.used + request.amount > LIMIT:
             refusal = budget_exhausted(Dimension.LLM_CALLS, self.used, LIMIT)
@@ -79,6 +82,20 @@ async def test_threads_spend_through_the_ledger_and_are_refused_by_it(books: tup
     assert sum(granted) == LIMIT == len(set(ledger.ids))
     assert refusals == [("BUDGET_EXHAUSTED", "20", "20")] * 10
     assert ledger.tokens == {"Bearer turn"}
+
+
+async def test_asking_waits_for_nothing_and_can_be_called_off(books: tuple[Ledger, LedgerGate]) -> None:
+    ledger, gate = books
+    ledger.held = asyncio.Event()
+    first, second = (gate.ask(Dimension.LLM_CALLS, 2) for _ in range(2))
+    assert not first.done()
+    await asyncio.sleep(0)
+    second.cancel()
+    ledger.held.set()
+    assert (await asyncio.to_thread(granted, first)).used == 2
+    with pytest.raises(FleetError, match="no answer"):
+        granted(second)
+    assert ledger.used == 2
 
 
 async def test_a_refund_names_its_reservation(books: tuple[Ledger, LedgerGate]) -> None:

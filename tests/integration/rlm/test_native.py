@@ -14,7 +14,7 @@ import dspy
 import pytest
 
 from services.common.errors import FleetError
-from services.rlm.budget.gate import Dimension
+from services.rlm.budget.gate import Asked, Dimension, LocalGate
 from services.rlm.events import (
     BudgetExhausted,
     BudgetUpdated,
@@ -59,6 +59,25 @@ async def test_a_turn_answers_and_tells_everything_in_order() -> None:
         assert BudgetUpdated(Dimension.LLM_CALLS, 1, 4) in bench.sink.events
         assert "iteration" in bench.llm.requests[0].prompt
         assert "9" in bench.llm.of_model(ROOT)[1].prompt
+
+
+async def test_the_books_are_asked_for_an_iteration_while_the_model_thinks() -> None:
+    asked: list[int] = []
+
+    class Books(LocalGate):
+        def ask(self, dimension: Dimension, amount: int) -> Asked:
+            asked.append(amount)
+            return super().ask(dimension, amount)
+
+    def think(request: Request) -> Reply:
+        seen.append(len(asked))
+        return Reply(action("print(1)" if len(seen) < 3 else "SUBMIT(answer='a')"))
+
+    seen: list[int] = []
+    async with rlm_bench({ROOT: think}) as bench:
+        await bench.ask(gate=Books({Dimension.ITERATIONS: 5}))
+    assert seen == [1, 2, 3], "asked before the model was"
+    assert [event.used for event in bench.sink.of(BudgetUpdated)] == [1, 2, 3]
 
 
 async def test_a_resident_rlm_keeps_globals_but_no_text_of_earlier_turns() -> None:

@@ -35,9 +35,9 @@ async def test_output_is_kept_and_streamed(root: Interpreter) -> None:
     assert result.status == "ok"
     for word in ("out", "err", "raw", "dunder", "buffer\ufffd", "child", "complaint", "system", "last"):
         assert f"{word}\n" in result.output
-    assert result.output.rstrip().endswith("last")
     streamed = b"".join(data for _, stderr, data in root.streamed if not stderr)
     assert b"out\n" in streamed
+    assert streamed.endswith(b"last\n"), "each of the two streams keeps its order"
     assert b"err\n" in b"".join(data for _, stderr, data in root.streamed if stderr)
     assert sum(len(data) for _, _, data in root.streamed) == result.output_bytes
 

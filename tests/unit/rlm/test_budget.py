@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.common.errors import FleetError
-from services.rlm.budget.gate import CappedGate, Dimension, LocalGate, Reservation, from_wire, to_wire
+from services.rlm.budget.gate import Asked, CappedGate, Dimension, LocalGate, Reservation, answered, from_wire, to_wire
 
 
 def test_every_dimension_has_a_wire_value() -> None:
@@ -65,6 +65,9 @@ def test_a_cap_refuses_before_the_shared_books_are_asked() -> None:
     asked: list[int] = []
 
     class Shared:
+        def ask(self, dimension: Dimension, amount: int) -> Asked:
+            return answered(self, dimension, amount)
+
         def reserve(self, dimension: Dimension, amount: int) -> Reservation:
             asked.append(amount)
             if amount == 3:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.common.errors import FleetError
-from services.rlm.budget.gate import Dimension, LocalGate
+from services.rlm.budget.gate import Asked, Dimension, LocalGate
 from services.rlm.events import BudgetExhausted, BudgetUpdated, Warned
 from services.rlm.invocation.scope import InvocationScope, current_scope, enter_scope
 from services.rlm.models.usage import ModelUse
@@ -84,3 +84,68 @@ async def test_the_current_scope_follows_the_context() -> None:
     scope = _scope(KeptEvents())
     enter_scope(scope)
     assert current_scope() is scope
+
+
+class _SlowGate(LocalGate):
+    """Answers when the test says so."""
+
+    def __init__(self, limits: dict[Dimension, int]) -> None:
+        super().__init__(limits)
+        self.asked: list[Asked] = []
+
+    def ask(self, dimension: Dimension, amount: int) -> Asked:
+        self.asked.append(Asked())
+        return self.asked[-1]
+
+    def answer(self) -> None:
+        try:
+            self.asked[-1].set_result(self.reserve(Dimension.ITERATIONS, 1))
+        except FleetError as error:
+            self.asked[-1].set_exception(error)
+
+
+def _slow(sink: KeptEvents, limit: int) -> tuple[InvocationScope, _SlowGate]:
+    gate = _SlowGate({Dimension.ITERATIONS: limit})
+    scope = InvocationScope(
+        sink=sink, gate=gate, tools={}, deadline=1e9, work_deadline=1e9 - 60, recursion=True, max_iters=3
+    )
+    return scope, gate
+
+
+async def test_an_iteration_is_asked_for_once_when_its_step_begins() -> None:
+    sink = KeptEvents()
+    scope, gate = _slow(sink, limit=2)
+    for step in (1, 2):
+        scope.steps.begin()
+        scope.steps.begin()
+        assert len(gate.asked) == step, "a re-ask is no new step"
+        gate.answer()
+        assert sink.of(BudgetUpdated)[step - 1 :] == []
+        assert scope.reserve_step().used == step
+        scope.steps.complete("", "")
+    assert sink.of(BudgetUpdated) == [BudgetUpdated(Dimension.ITERATIONS, used, 2) for used in (1, 2)]
+    scope.steps.begin()
+    gate.answer()
+    assert sink.of(BudgetExhausted) == [], "it is told when the code would run"
+    with pytest.raises(FleetError, match=r"iterations is spent \(2 of 2\)"):
+        scope.reserve_step()
+    assert sink.of(BudgetExhausted) == [BudgetExhausted(Dimension.ITERATIONS, finalizes=True)]
+
+
+async def test_a_step_whose_code_never_ran_keeps_its_iteration() -> None:
+    scope, gate = _slow(KeptEvents(), limit=5)
+    for _ in range(2):
+        scope.steps.begin()
+        gate.answer()
+        scope.steps.reasoned("a", "not Python")
+    assert scope.reserve_step().used == 2 == scope.iteration
+
+
+async def test_what_nobody_waits_for_any_more_is_called_off() -> None:
+    scope, gate = _slow(KeptEvents(), limit=5)
+    scope.steps.begin()
+    scope.end()
+    assert gate.asked[0].cancelled()
+    scope.steps.reasoned("a", "x")
+    scope.steps.begin()
+    assert len(gate.asked) == 1, "an invocation that is over asks for nothing"
