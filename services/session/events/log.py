@@ -14,7 +14,7 @@ from services.common.logging import get_logger
 from services.session.events.turn_log import EventWrite, LogLimits, StoredEvent, TurnLog
 from services.session.turns.turn import Turn
 
-BATCH_SECONDS = 0.01
+BATCH_SECONDS = 0.02
 """How long the writer gathers events before it writes them; a flush doesn't wait."""
 
 BATCH_EVENTS = 512
@@ -105,9 +105,12 @@ class EventLog:
             snapshot: end at what is stored when the call is made.
         """
         end = await self._store.last_sequence(turn.id) if snapshot or turn.state.terminal else None
+        log: TurnLog | None = None
         while end is None or after < end:
-            log = self._live(turn.id)
-            changed = log.changed if log else None
+            live = self._live(turn.id)
+            # A log that was released has the Turn's last events, which spares a look into the database.
+            log = live or log
+            changed = live.changed if live else None
             events = await self._read(log, turn.id, after)
             if not events:
                 if end is not None or not await self._wait(turn.id, after, changed):
@@ -127,7 +130,9 @@ class EventLog:
 
     async def _read(self, log: TurnLog | None, turn_id: str, after: int) -> list[StoredEvent]:
         recent = log.tail(after, READ_EVENTS) if log else None
-        return recent if recent is not None else await self._store.read(turn_id, after, READ_EVENTS)
+        if log is None or recent is None or (log.lost and not recent):
+            return await self._store.read(turn_id, after, READ_EVENTS)
+        return recent
 
     async def _wait(self, turn_id: str, after: int, changed: asyncio.Event | None) -> bool:
         """Wait for more events; False when there can't be any."""
