@@ -111,6 +111,10 @@ class WarmPool:
         except BaseException:
             self._capacity.give_back(kind)
             raise
+        if self._capacity.waiting(kind):
+            # Who came while this one was being made found neither a slot nor a ready sandbox.
+            await self._drop(kind, runtime)
+            return False
         self._ready[kind].append((workspace, runtime))
         return True
 

@@ -172,6 +172,17 @@ async def test_capacity_is_apart_for_roots_and_children(make: Make) -> None:
     assert (await waiting).state is LeaseState.READY
 
 
+async def test_a_warm_sandbox_in_the_making_gives_way_to_who_waits(make: Make) -> None:
+    broker = make(roots=1, warm=1)
+    broker.provider.hold_creation = asyncio.Event()
+    broker.lifecycle.pool.start("w")
+    await _until(lambda: bool(broker.provider.created))
+    waiting = asyncio.create_task(broker.acquire(wait=timedelta(seconds=10)))
+    await _until(lambda: broker.capacity.waiting(Kind.ROOT) == 1)
+    broker.provider.hold_creation.set()
+    assert (await waiting).state is LeaseState.READY
+
+
 async def test_a_caller_that_gives_up_leaves_nothing(make: Make) -> None:
     broker = make()
     broker.provider.hold_creation = asyncio.Event()
