@@ -73,6 +73,7 @@ def build_provider(policy: Policy) -> SandboxProvider:
         raise ConfigError([Problem("sandbox.local.isolation", 'this release isolates with "bubblewrap" only')])
     if policy.sandbox.root.network != "none":
         raise ConfigError([Problem("sandbox.root.network", 'local sandboxes have no network; set it to "none"')])
+    prepare(policy.storage.root)
     limits = LocalLimits(local.cpu_seconds, local.memory_mb, local.processes, local.files_mb)
     return LocalProvider(policy.storage.root, limits)
 

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from services.common.python_syntax import parse_python
 from services.offline.programs.source import plain_source
 
 IMPORTS = {
@@ -51,7 +52,7 @@ def without_known(code: str, earlier: Iterable[str]) -> str:
     """
     known = "\n".join(earlier)
     lines = code.splitlines()
-    for node in reversed(ast.parse(code).body):
+    for node in reversed(parse_python(code).body):
         if isinstance(node, ast.FunctionDef) and "\n".join(lines[node.lineno - 1 : node.end_lineno]) + "\n" in known:
             del lines[node.lineno - 1 : node.end_lineno]
     kept = "\n".join(line for line in lines[1:] if not line.startswith(("import ", "from ")))
@@ -60,7 +61,7 @@ def without_known(code: str, earlier: Iterable[str]) -> str:
 
 def _framed(title: str, code: str) -> str:
     """A program with its title and the imports that it needs."""
-    names = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(parse_python(code)) if isinstance(node, ast.Name)}
     imports = sorted(IMPORTS[name] for name in names & IMPORTS.keys())
     return "\n".join([f"# Step: {title}", *imports, *([""] if imports else []), code])
 

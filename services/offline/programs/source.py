@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from services.common.python_syntax import parse_python
+
 
 @functools.cache
 def plain_source(function: Callable[..., Any]) -> str:
@@ -18,7 +20,7 @@ def plain_source(function: Callable[..., Any]) -> str:
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line.encode()))
     raw = source.encode()
-    for first, last in sorted(_annotations(ast.parse(source), starts), reverse=True):
+    for first, last in sorted(_annotations(parse_python(source), starts), reverse=True):
         opening = max(raw.rfind(b":", 0, first), raw.rfind(b"->", 0, first))
         before = raw[:opening].rstrip() if raw[opening : opening + 1] == b"-" else raw[:opening]
         raw = before + raw[last:]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from services.common.python_syntax import parse_python
+
 Kind = Literal["code", "comment", "string"]
 
 _STRING = re.compile(r"(?i)(?P<prefix>[rbuft]{0,3})(?P<quote>'''|\"\"\"|'|\")")
@@ -51,7 +53,7 @@ def parse(source: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(source)
+            return parse_python(source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 

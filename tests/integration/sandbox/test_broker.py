@@ -84,6 +84,12 @@ async def test_from_lease_to_absence(broker: Broker) -> None:
     assert lost.value.reason == "LEASE_LOST"
 
 
+async def test_a_fresh_data_root_is_this_users_only(tmp_path: Path) -> None:
+    root = tmp_path / "fresh"
+    async with serving(make_policy(root)):
+        assert root.stat().st_mode & 0o777 == 0o700
+
+
 async def test_every_outcome(broker: Broker) -> None:
     stream = broker.attach(await broker.acquire())
     await stream.open()

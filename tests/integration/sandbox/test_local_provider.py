@@ -71,6 +71,26 @@ print(len([p for p in os.listdir('/proc') if p.isdigit()]))
     assert (tmp_path / "data" / "workspaces" / "w1" / "w").read_text() == "ok"
 
 
+async def test_an_interrupt_from_the_terminal_does_not_reach_sandboxes(provider: LocalProvider) -> None:
+    await provider.create(SandboxSpec("quiet", Kind.CHILD))
+    own = os.getpgrp()
+    commands = {pid: _command(pid) for pid in (int(entry) for entry in os.listdir("/proc") if entry.isdigit())}
+    monitors = [pid for pid, command in commands.items() if b"bwrap" in command and _parent(pid) == os.getpid()]
+    assert monitors
+    assert all(os.getpgid(pid) != own for pid in monitors)
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 async def test_children_see_no_workspace(provider: LocalProvider) -> None:
     await (await _opened(provider, "r1", Kind.ROOT, "w1")).run("open('/workspace/secret', 'w').write('s')")
     child = await _opened(provider, "c1", Kind.CHILD)

@@ -100,6 +100,8 @@ async def spawn(binary: Path, arguments: list[str]) -> Spawned:
             stdout=theirs.fileno(),
             stderr=errors,
             pass_fds=[fd for fd in (info_write, map_read, rules) if fd is not None],
+            # An interrupt from the terminal is for this process, which ends its sandboxes itself when it is time.
+            start_new_session=True,
         )
     except OSError:
         _close(info_read, info_write, map_read, map_write, rules, errors)
