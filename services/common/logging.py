@@ -11,7 +11,7 @@ import structlog
 
 from services.common.redaction import Redactor
 
-_LIBRARIES_AT_WARNING = ("alembic", "asyncio", "httpcore", "httpx", "LiteLLM", "aiosqlite", "urllib3")
+_LIBRARIES_AT_WARNING = ("alembic", "asyncio", "httpcore", "httpx", "LiteLLM", "aiosqlite", "urllib3", "uvicorn.error")
 
 
 def configure_logging(level: str = "info", redactor: Redactor | None = None, stream: TextIO | None = None) -> None:
