@@ -10,9 +10,13 @@ import socket
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from tests.e2e.rest_client import Rest
+from tests.fakes.planned_llm import Plans
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET = Path(sys.executable).with_name("fleet")
@@ -28,6 +32,27 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         **more,
     }
+
+
+@dataclass
+class Deployment:
+    """A running `fleet up` and what its tests reach it with.
+
+    Attributes:
+        process: the process.
+        rest: its gateway.
+        addresses: of its services, by name.
+        gate: lets the answer to QUESTION-WAIT go.
+        plans: takes the steps of a Turn or child.
+        data_root: where it keeps everything.
+    """
+
+    process: FleetProcess
+    rest: Rest
+    addresses: dict[str, Any]
+    gate: threading.Event
+    plans: Plans
+    data_root: Path
 
 
 class FleetProcess:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -17,48 +14,10 @@ from fleet.session.v1 import session_service_pb2
 from fleet.session.v1.session_service_pb2_grpc import SessionServiceStub
 from fleet.session.v1.turn_pb2 import TURN_STATE_COMPLETED
 
-from tests.e2e.deployment import FleetProcess, up
-from tests.e2e.rest_client import Rest, sse
-from tests.fakes.scripted_llm import Reply, Request, ScriptedLlm, action
+from tests.e2e.deployment import Deployment
+from tests.e2e.rest_client import sse
 
 pytestmark = pytest.mark.timeout(180)
-
-
-@dataclass
-class Deployment:
-    process: FleetProcess
-    rest: Rest
-    addresses: dict[str, Any]
-    gate: threading.Event
-
-
-@pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    home = tmp_path_factory.mktemp("up")
-    gate = threading.Event()
-    with ScriptedLlm(lambda request: _answer(request, gate)) as llm:
-        provider = {"FLEET_LLM_BASE_URL": llm.base_url, "FLEET_LLM_API_KEY": "sk-secret-of-the-provider"}
-        with up(home, "--profile", "local-provider", **provider) as process:
-            addresses = process.ready()
-            with Rest(addresses["gateway"]) as rest:
-                yield Deployment(process, rest, addresses, gate)
-            assert process.stop() == 0
-
-
-def _answer(request: Request, gate: threading.Event) -> Reply | str:
-    """What the scripted Root does, by the question it is asked; each question ends in one SUBMIT."""
-    prompt = request.prompt
-    if "QUESTION-BROKEN" in prompt:
-        return Reply("", status=401, error_code="invalid_api_key")
-    if "QUESTION-READ" in prompt:
-        return action("SUBMIT(str(kept + 1))")
-    if "QUESTION-SET" in prompt:  # after the others: earlier questions stand in the preview of the history
-        return action("kept = 41\nSUBMIT('set')")
-    if "QUESTION-WAIT" in prompt:
-        if "first step" not in prompt:
-            return action("print('first step')")
-        return Reply(action("SUBMIT('waited')"), gate=gate)
-    return action("print('looking at', request)") if "looking at" not in prompt else action("SUBMIT('42')")
 
 
 def test_turn_over_rest(deployment: Deployment) -> None:

@@ -198,7 +198,9 @@ async def _client_left(reader: asyncio.StreamReader, reply: Reply) -> bool:
                 return True
         return False
     finally:
+        # Ended before the next request is read: a stream has one reader at a time.
         left.cancel()
+        await asyncio.gather(left, return_exceptions=True)
 
 
 async def _read_request(reader: asyncio.StreamReader, index: int) -> Request | None:
