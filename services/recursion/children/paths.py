@@ -28,8 +28,8 @@ _SECRET_NAMES = re.compile(
 
 def path_problem(path: str) -> str | None:
     """Say what is wrong with a relative path, or None when it is canonical and safe."""
-    if not path or path != path.strip():
-        return "is empty or has blanks around it"
+    if not path.strip():
+        return "is empty or blank"
     if len(path) > MAX_PATH_CHARS:
         return f"is longer than {MAX_PATH_CHARS} characters"
     if "\\" in path or any(unicodedata.category(char) in ("Cc", "Cs") for char in path):
