@@ -14,8 +14,8 @@ from rich.table import Table
 from bench.samples import Case, Row
 
 _READING = (
-    "Every number is a peer's median divided by that of the first row, over rounds in which the peers took turns; in "
-    "brackets the least and the greatest of a round. Times and memory: more is worse. Rates (“a second”): more is "
+    "Every ratio is what a peer took, divided by what the first row took in the same round; the median of the rounds, "
+    "in which the peers took turns, and in brackets the least and the greatest. Times and memory: more is worse. Rates (“a second”): more is "
     "better. The model answers at once, over HTTP, from a process of its own."
 )
 

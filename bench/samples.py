@@ -34,7 +34,7 @@ class Case:
 
     Attributes:
         name: what was done.
-        unit: of the samples: "ms", "MB", "Turns/s", "events/s".
+        unit: of the samples, such as "ms" or "Turns/s".
         rows: one a peer; the first is the reference of the ratios.
         notes: what a reader has to know.
     """
@@ -44,13 +44,8 @@ class Case:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
 
-    @property
-    def more_is_better(self) -> bool:
-        """Whether a larger value is the better one."""
-        return self.unit.endswith("/s")
-
     def ratio(self, row: Row) -> float:
-        """The median of `row` ÷ reference over the rounds that both took part in."""
+        """The median of the ratios `row` ÷ reference of the rounds that both took part in."""
         return statistics.median(self._ratios(row))
 
     def spread(self, row: Row) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from bench.programs import WARM
 from bench.samples import Case, Interleaved, Measure, Row
 
 _ROUNDS = 2
-_TURNS = {8: 3, 32: 1}
+_TURNS = {8: 2, 32: 1}
 """Turns of each Session in one round, by the number of Sessions."""
 
 _MOST_DENOS = 8

@@ -11,6 +11,7 @@ from bench.samples import Case, Interleaved, Measure
 
 FLEET = "Fleet's sandbox over gRPC"
 _ROUNDS = 3
+_STARTS = 2
 _REPEATS = 60
 _STEPS = {
     "Step without a host tool": "x = 1",
@@ -24,15 +25,16 @@ def measure(peers: Lineup) -> list[Case]:
     workers = {FLEET: peers.broker, FLOOR: peers.floor}
     if peers.deno is not None:
         workers[DENO] = peers.deno
-    start = _interleaved({name: _start(worker) for name, worker in workers.items()})
+    start = _interleaved({name: _start(worker) for name, worker in workers.items()}, _STARTS)
     cases = [start.run("Start of an interpreter to its first step", "ms")]
     for name, code in _STEPS.items():
-        cases.append(_interleaved({peer: _step(worker, code) for peer, worker in workers.items()}).run(name, "ms"))
+        plan = _interleaved({peer: _step(worker, code) for peer, worker in workers.items()}, _ROUNDS)
+        cases.append(plan.run(name, "ms"))
     return cases
 
 
-def _interleaved(measures: Mapping[str, Measure]) -> Interleaved:
-    plan = Interleaved(_ROUNDS)
+def _interleaved(measures: Mapping[str, Measure], rounds: int) -> Interleaved:
+    plan = Interleaved(rounds)
     for name, measured in measures.items():
         plan.add(name, measured)
     return plan
