@@ -15,8 +15,8 @@ from bench.samples import Case, Row
 
 _READING = (
     "Every ratio is what a peer took, divided by what the first row took in the same round; the median of the rounds, "
-    "in which the peers took turns, and in brackets the least and the greatest. Times and memory: more is worse. Rates (“a second”): more is "
-    "better. The model answers at once, over HTTP, from a process of its own."
+    "in which the peers took turns, and in brackets the least and the greatest. Times and memory: more is worse. "
+    "Rates (“a second”): more is better. The model answers at once, over HTTP, from a process of its own."
 )
 
 
