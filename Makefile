@@ -58,5 +58,9 @@ stubs: setup ## Generate the stubs from the contracts.
 
 check: lint types imports protos ## Everything but the tests.
 
+bench: setup ## Measure against peers; the first run downloads the Deno peer's parts.
+	$(UV) sync --quiet --frozen --all-extras --dev --group bench --python $(PYTHON)
+	PATH="$(CURDIR)/$(RUN):$$PATH" $(RUN)/python -m bench
+
 clean: ## Remove what the targets above made.
 	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
