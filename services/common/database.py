@@ -13,7 +13,7 @@ from typing import Any
 import aiosqlite
 from sqlalchemy import event, make_url
 from sqlalchemy.engine import URL, Connection
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -21,12 +21,16 @@ from config.policy import Policy
 from config.problem import ConfigError, Problem
 from services.common.data_root import prepare
 from services.common.errors import FleetError
+from services.common.logging import get_logger
 from services.common.sqlite_connection import connect_sqlite
 
 BUSY_SECONDS = 10.0
 """How long a write waits for the database's one writer, on SQLite."""
 
 _WAL_RETRY_SECONDS = 0.02
+_SQLITE_OUTAGES = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_READONLY")
+# SQLSTATE classes: connection, insufficient resources, operator intervention, system error.
+_POSTGRES_OUTAGES = ("08", "53", "57", "58")
 _READ_ONLY = "fleet_read_only"
 _DRIVERS = {
     "sqlite": "sqlite+aiosqlite",
@@ -35,6 +39,8 @@ _DRIVERS = {
     "postgresql": "postgresql+asyncpg",
     "postgresql+asyncpg": "postgresql+asyncpg",
 }
+
+_log = get_logger(__name__)
 
 
 class Database:
@@ -67,9 +73,9 @@ class Database:
         network call inside, and no second transaction.
 
         Raises:
-            FleetError: UNAVAILABLE, when other writers hold SQLite for too long.
+            FleetError: UNAVAILABLE, when other writers hold SQLite for too long, or the database can't be used.
         """
-        async with self._turn_to_write(), AsyncSession(self.engine, expire_on_commit=False) as session:
+        async with _outages(), self._turn_to_write(), AsyncSession(self.engine, expire_on_commit=False) as session:
             async with session.begin():
                 if self.is_sqlite:
                     await session.connection()  # sends BEGIN IMMEDIATE, which otherwise waits for the first statement
@@ -77,8 +83,12 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncSession]:
-        """A session in a transaction that only reads, one consistent state of SQLite, beside any writer."""
-        async with AsyncSession(self._reader, expire_on_commit=False) as session:
+        """A session in a transaction that only reads, one consistent state of SQLite, beside any writer.
+
+        Raises:
+            FleetError: UNAVAILABLE, when the database can't be used.
+        """
+        async with _outages(), AsyncSession(self._reader, expire_on_commit=False) as session:
             async with session.begin():
                 yield session
 
@@ -100,6 +110,29 @@ class Database:
             yield
         finally:
             self._writer.release()
+
+
+@asynccontextmanager
+async def _outages() -> AsyncIterator[None]:
+    """Have a full disk, a lost connection and their like told as what they are: nobody's fault, and they may pass."""
+    try:
+        yield
+    except DBAPIError as error:
+        if not is_outage(error.orig) and not error.connection_invalidated:
+            raise
+        raise unusable(error) from error
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """Whether a driver's error says that the database can't serve anybody, not that the statement was wrong."""
+    name, state = getattr(error, "sqlite_errorname", ""), getattr(error, "sqlstate", None) or ""
+    return str(name).startswith(_SQLITE_OUTAGES) or str(state).startswith(_POSTGRES_OUTAGES)
+
+
+def unusable(error: Exception) -> FleetError:
+    """Log an outage and say what a transaction fails with."""
+    _log.warning("the database can't be used", exc_info=error)
+    return FleetError("UNAVAILABLE", "The database can't be used.", retry_after=1.0)
 
 
 def database_url(policy: Policy, service: str, env: Mapping[str, str] | None = None) -> str:

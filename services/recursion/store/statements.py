@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, text
 
-from services.common.database import BUSY_SECONDS, Database
+from services.common.database import BUSY_SECONDS, Database, is_outage, unusable
 from services.common.errors import FleetError
 
 Values = Mapping[str, str | int]
@@ -41,7 +41,7 @@ class Statements(Protocol):
 
 
 class Transactions(Protocol):
-    """Runs short transactions."""
+    """Runs short transactions; each raises FleetError UNAVAILABLE when the database can't be used."""
 
     async def run(self, work: Callable[[Statements], T]) -> T:
         """Run `work` in a transaction: committed when it returns, rolled back when it raises."""
@@ -112,8 +112,10 @@ class _SqliteThread:
         try:
             result = work(_Cursor(connection))
             connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
+        except BaseException as error:
+            _roll_back(connection)
+            if isinstance(error, sqlite3.Error) and is_outage(error):
+                raise unusable(error) from error
             raise
         return result
 
@@ -129,6 +131,12 @@ class _SqliteThread:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """Undo what was done; after a full disk SQLite has done so by itself."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
 
 
 class _Cursor:

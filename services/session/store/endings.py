@@ -87,7 +87,15 @@ async def _transaction(database: Database) -> AsyncIterator[AsyncSession]:
         async with database.transaction() as db:
             yield db
     except (SQLAlchemyError, OSError) as error:
-        raise FleetError("COMMIT_FAILED", "The end of the Turn could not be stored.") from error
+        raise _not_stored() from error
+    except FleetError as error:
+        if error.reason != "UNAVAILABLE":
+            raise
+        raise _not_stored() from error
+
+
+def _not_stored() -> FleetError:
+    return FleetError("COMMIT_FAILED", "The end of the Turn could not be stored.")
 
 
 async def _locked_session(db: AsyncSession, session_id: str) -> SessionRow:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from config.problem import ConfigError
 from services.common.database import Database
@@ -48,6 +48,27 @@ async def test_commits_at_the_end_and_rolls_back_on_error(database: Database) ->
     with pytest.raises(RuntimeError):
         await fail()
     assert await used(database) == 1
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_full_disk_is_an_outage_that_may_pass(database: Database) -> None:
+    async def write(size: int, pages: int) -> None:
+        async with database.transaction() as session:
+            connection = await session.connection()
+            await connection.execute(text(f"PRAGMA max_page_count = {pages}"))
+            await connection.execute(text("CREATE TABLE large (bytes BLOB)"))
+            await connection.execute(text(f"INSERT INTO large VALUES (zeroblob({size}))"))
+
+    with pytest.raises(FleetError) as refused:
+        await write(4_000_000, 20)
+    assert (refused.value.reason, refused.value.message) == ("UNAVAILABLE", "The database can't be used.")
+    await write(4_000_000, 1_000_000)
+
+
+async def test_a_wrong_statement_is_no_outage(database: Database) -> None:
+    with pytest.raises(DBAPIError):
+        async with database.reading() as session:
+            await (await session.connection()).execute(text("SELECT nothing FROM nowhere"))
 
 
 async def test_foreign_keys_and_checks_hold(database: Database) -> None:
@@ -106,9 +127,10 @@ async def test_sqlite_refuses_to_write_where_it_reads_behind_a_writer(
     monkeypatch.setattr("services.common.database.BUSY_SECONDS", 0.1)
     other = Database(database_url)
     async with database.transaction():
-        with pytest.raises(OperationalError, match="locked"):
+        with pytest.raises(FleetError) as refused:
             async with other.transaction():
                 pass
+        assert (refused.value.reason, refused.value.retry_after) == ("UNAVAILABLE", 1.0)
         with pytest.raises(FleetError, match="busy"):
             async with database.transaction():
                 pass

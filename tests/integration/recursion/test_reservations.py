@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from services.common.errors import FleetError
 from services.common.ids import new_id
+from services.recursion.store.statements import Statements
 from services.rlm.budget.gate import Dimension
 from tests.integration.recursion.stores import NOW, Stores, ledger
 
@@ -149,3 +150,18 @@ async def _mixture(stores: Stores, waves: list[list[tuple[str, int, int]]], limi
         await asyncio.gather(*(call(*operation) for operation in wave))
         assert await stores.used(turn, LLM) == sum(granted.values()) - sum(unused.values()) <= limit
     assert refusals <= {"BUDGET_EXHAUSTED", "RESERVATION_CONFLICT", "INVALID_ARGUMENT", "UNAVAILABLE"}
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_full_disk_is_an_outage_that_may_pass(stores: Stores) -> None:
+    def fill(statements: Statements) -> None:
+        statements.row("PRAGMA max_page_count = 1", {})
+        statements.change("CREATE TABLE large (bytes BLOB)", {})
+        statements.change("INSERT INTO large VALUES (zeroblob(:size))", {"size": 4_000_000})
+
+    with pytest.raises(FleetError) as refusal:
+        await stores.transactions.run(fill)
+    assert (refusal.value.reason, refusal.value.message) == ("UNAVAILABLE", "The database can't be used.")
+    await stores.transactions.run(lambda statements: statements.row("PRAGMA max_page_count = 1000000", {}))
+    await stores.ledgers.open(ledger("t1", {LLM: 10}))
+    assert (await stores.reservations.reserve("t1", "r1", LLM, 1, NOW)).used == 1
