@@ -9,7 +9,7 @@ from bench.lineup import DENO, FLOOR, Lineup
 from bench.programs import CHILDREN, SPAWN
 from bench.samples import Case, Interleaved, Measure
 
-_ROUNDS = 4
+_ROUNDS = 3
 
 
 def measure(peers: Lineup) -> list[Case]:

@@ -11,7 +11,7 @@ from bench.peers.worker import Worker
 from bench.programs import WARM
 from bench.samples import Case, Interleaved, Measure, Row
 
-_ROUNDS = 12
+_ROUNDS = 10
 _FRESH_ROUNDS = 2
 _WARM_UPS = 2
 _FRESH = f"{DENO} fresh"
