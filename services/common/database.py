@@ -188,12 +188,13 @@ def _sqlite_engine(url: URL) -> AsyncEngine:
 
 
 async def _set_pragmas(connection: aiosqlite.Connection) -> None:
-    await connection.execute("PRAGMA synchronous = NORMAL")
-    await connection.execute("PRAGMA foreign_keys = ON")
+    # A result that isn't read to its end would hold a lock, and a later write would fail at once for want of it.
+    await connection.execute_fetchall("PRAGMA synchronous = NORMAL")
+    await connection.execute_fetchall("PRAGMA foreign_keys = ON")
     give_up = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            await connection.execute("PRAGMA journal_mode = WAL")
+            await connection.execute_fetchall("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError:
             # SQLite doesn't wait by itself when several connections make this first switch of a file at once.
             if time.monotonic() > give_up:
