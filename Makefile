@@ -60,7 +60,7 @@ check: lint types imports protos ## Everything but the tests.
 
 bench: setup ## Measure against peers; the first run downloads the Deno peer's parts.
 	$(UV) sync --quiet --frozen --all-extras --dev --group bench --python $(PYTHON)
-	PATH="$(CURDIR)/$(RUN):$$PATH" $(RUN)/python -m bench
+	PATH="$(CURDIR)/$(RUN):$$PATH" $(RUN)/python -m bench --results bench/results.md
 
 clean: ## Remove what the targets above made.
 	rm -rf $(VENV) .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis
