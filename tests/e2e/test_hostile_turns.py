@@ -64,7 +64,7 @@ def test_code_sees_no_secret_and_reaches_nothing(deployment: Deployment) -> None
     ports = [int(address.rpartition(":")[2].strip("/")) for address in _addresses(deployment)]
     steps = (
         "import os, subprocess\nprint(dict(os.environ), subprocess.run(['env'], capture_output=True).stdout)",
-        "for name in ('/proc/1/environ', '/proc/1/mem', '/root/.netrc', '/etc/shadow'):\n"
+        "for name in ('/proc/1/environ', '/proc/1/mem', '/etc/gshadow', '/etc/shadow'):\n"
         "    try: print('read', open(name, 'rb').read(64))\n    except OSError: pass",
         f"import socket\nfor place in [('169.254.169.254', 80)] + [('127.0.0.1', port) for port in {ports}]:\n"
         "    try: socket.create_connection(place, 2); print('reached', place)\n    except OSError: pass",

@@ -118,6 +118,7 @@ def kill_everything(worker: WorkerProcess) -> None:
             return
         for pid in () if os.getpid() == 1 else descendants():
             _send(pid, _signal.SIGKILL)
+        # Processes that are not children yet, orphans on their way here, end without a signal to wait for.
         time.sleep(0.0005)
 
 

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from services.common.text import clean
 from services.rlm import events
-from services.rlm.budget import gate as budget
+from services.rlm.budget.gate import Dimension, to_wire
 from services.session.events.bounds import TEXT_BYTES, TOOL_BYTES, cut
 
 SHORT_BYTES = 1024
@@ -50,7 +50,7 @@ def to_payload(event: events.RlmEvent) -> Payload:
 
 def budget_line(dimension: str, used: int, limit: int) -> budget_pb2.BudgetLine:
     """One dimension as protobuf."""
-    return budget_pb2.BudgetLine(dimension=budget.to_wire(budget.Dimension(dimension)), used=used, limit=limit)
+    return budget_pb2.BudgetLine(dimension=to_wire(Dimension(dimension)), used=used, limit=limit)
 
 
 def warning(code: str, message: str) -> Payload:
@@ -138,7 +138,7 @@ _TRANSLATIONS: Mapping[type, tuple[str, Callable[[Any], Message]]] = {
     events.BudgetUpdated: ("budget_updated", lambda e: budget_line(e.dimension, e.used, e.limit)),
     events.BudgetExhausted: (
         "budget_exhausted",
-        lambda e: pb.BudgetExhausted(dimension=budget.to_wire(e.dimension), finalizes=e.finalizes),
+        lambda e: pb.BudgetExhausted(dimension=to_wire(e.dimension), finalizes=e.finalizes),
     ),
     events.Warned: ("warning", lambda e: warning(e.code, e.message)[1]),
 }

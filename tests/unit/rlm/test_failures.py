@@ -15,7 +15,7 @@ from services.rlm.failures import to_fleet_error
 from services.rlm.models.model_errors import read_model_error
 from services.rlm.models.provider_line import LineCut
 
-SECRET = "sk-secret https://user:pw@host/path /root/file"
+SECRET = "sk-secret https://user:pw@host/path /srv/file"
 
 
 def _caused(error: Exception, cause: BaseException) -> Exception:

@@ -12,7 +12,7 @@ from fleet.recursion.v1 import ledger_pb2, recursion_service_pb2, recursion_serv
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from services.common.rpc_status import translated_errors
-from services.rlm.budget import gate as budget
+from services.rlm.budget.gate import Dimension, from_wire, to_wire
 from services.session.turns.spending import BudgetLine
 
 
@@ -116,7 +116,7 @@ class RecursionClient:
             session=terms.session,
             epoch=terms.epoch,
             limits=[
-                budget_pb2.BudgetLine(dimension=budget.to_wire(budget.Dimension(name)), limit=limit)
+                budget_pb2.BudgetLine(dimension=to_wire(Dimension(name)), limit=limit)
                 for name, limit in terms.limits.items()
             ],
             deadline=_timestamp(terms.deadline),
@@ -139,7 +139,7 @@ class RecursionClient:
 
 def to_lines(books: ledger_pb2.Budget) -> tuple[BudgetLine, ...]:
     """The lines of a ledger."""
-    return tuple(BudgetLine(str(budget.from_wire(line.dimension)), line.used, line.limit) for line in books.lines)
+    return tuple(BudgetLine(str(from_wire(line.dimension)), line.used, line.limit) for line in books.lines)
 
 
 def _timestamp(moment: datetime) -> Timestamp:
